@@ -330,7 +330,7 @@ def _loaded(program: Program, module: types.ModuleType, call: Call) -> Any:
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "program.dy2st")
         dy2st.save(target, path, list(_arguments(program, call, grad=False)[0]))
-        return dy2st.load(path)
+        return moved(dy2st.load(path))
 
 
 def _judge(program: Program, calls: Sequence[Call], make: Callable[..., Any]) -> Verdict:

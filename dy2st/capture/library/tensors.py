@@ -13,6 +13,7 @@ from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.containers import list_tensors, lists
 from dy2st.capture.environment import written_out
 from dy2st.capture.library.registry import Handler, handles
+from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.session.session import Session
 from dy2st.capture.values.abstract_objects import AbstractTuple, contents
 from dy2st.capture.values.symbolic import RuntimeList
@@ -154,7 +155,18 @@ def _asked_at_runtime(target: Any) -> Handler:
 
 handles(torch.Tensor.is_conj, torch.is_conj)(_asked_at_runtime(scalars.is_conj))
 handles(torch.Tensor.is_neg, torch.is_neg)(_asked_at_runtime(scalars.is_neg))
+handles(torch.Tensor.is_pinned)(_asked_at_runtime(torch.ops.aten.is_pinned.default))
 handles(torch.Tensor.is_inference, torch.is_inference)(_asked_at_runtime(torch.ops.aten.is_inference.default))
+
+
+@handles(torch.Tensor.pin_memory)
+def _pin_memory(session: Session, tensor: torch.Tensor, *args: Any) -> torch.Tensor:
+    if args or tensor.requires_grad or not torch.accelerator.is_available():
+        return tensor.pin_memory(*args)
+    with quiet():
+        result = torch.empty_like(tensor)
+    session.builder.call(torch.ops.aten.pin_memory.default, (session.outside.adopted(tensor),), {}, result)
+    return result
 
 
 @handles(checkpoint.checkpoint)
