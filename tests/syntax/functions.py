@@ -181,7 +181,11 @@ def remembered(n):
     return n * 2
 
 
-@CHAPTER.captured("`functools.lru_cache`, `functools.cache`", calls=GRAD, note="called as if nothing were remembered")
+@CHAPTER.captured(
+    "`functools.lru_cache`, `functools.cache`",
+    calls=GRAD,
+    note="called as if nothing were remembered; one that writes or prints outside of itself is called by Python",
+)
 def cached(x):
     return x * remembered(3) if x.sum() > 0 else x
 

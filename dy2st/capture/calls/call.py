@@ -26,7 +26,7 @@ from dy2st.capture.attributes.attributes import attr
 from dy2st.capture.attributes.class_attributes import of_class
 from dy2st.capture.branching import keys, keywords, lookup, optional
 from dy2st.capture.branching.unions import narrowed
-from dy2st.capture.calls import autograd_functions, managers, modules, tensor_classes
+from dy2st.capture.calls import autograd_functions, cached_functions, managers, modules, tensor_classes
 from dy2st.capture.calls.builtin_methods import call_builtin_method, call_wrapper
 from dy2st.capture.collections import deques, sets, tables
 from dy2st.capture.collections.tables import FAMILY
@@ -197,7 +197,8 @@ def _call_unbound(session: Session, function: Any, args: Any, kwargs: Any) -> An
 def _call_object(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
     """Anything else with a ``__call__``."""
     if isinstance(function, CachedFunction):
-        return call(function.__wrapped__, *args, **kwargs)
+        wrapped = function.__wrapped__
+        return cached_functions.call_cached(session, function, args, kwargs, lambda: call(wrapped, *args, **kwargs))
     own_call = type(function).__call__
     if isinstance(own_call, types.FunctionType) and (not is_skipped(own_call) or opaque.is_opaque(own_call)):
         of_class(session, function, "__call__")

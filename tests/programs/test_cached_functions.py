@@ -1,0 +1,82 @@
+"""Functions that remember their results do what they do outside of themselves as often as in eager."""
+
+import functools
+
+import pytest
+import torch
+
+import dy2st
+from tests.oracle import observe, same
+
+log = []
+
+
+@functools.lru_cache(None)
+def noted(message):
+    log.append(message)
+
+
+@functools.cache
+def told(k):
+    print("made", k)
+    return k * 2
+
+
+@functools.lru_cache(None)
+def arange(k):
+    return torch.arange(k).float()
+
+
+class Warns:
+    @functools.lru_cache(None)  # noqa: B019
+    def once(self, message):
+        log.append(message)
+
+    @functools.lru_cache(None)  # noqa: B019
+    def more(self, k):
+        return k + 1
+
+
+warns = Warns()
+
+
+def notes(x):
+    noted("a")
+    if x.sum() > 0:
+        noted("b")
+    return x * 2
+
+
+def notes_by_a_method(x):
+    if x.sum() > 0:
+        warns.once("c")
+    return x * warns.more(2)
+
+
+def tells(x):
+    return told(3) * x
+
+
+def gives_tensors(x):
+    return arange(2) + x if x.sum() > 0 else arange(2)
+
+
+@pytest.mark.parametrize("function", [notes, notes_by_a_method, tells, gives_tensors])
+def test_effects_happen_as_often_as_in_eager(function):
+    outcomes = []
+    for call in (function, dy2st.to_static(function)):
+        log.clear()
+        for cached in (noted, told, arange, Warns.once, Warns.more):
+            cached.cache_clear()
+        seen = [observe(call, torch.ones(2) * k) for k in (-1, 1, 2, -2, 3)]
+        outcomes.append(([each.result for each in seen], [each.printed for each in seen], list(log)))
+    same(*outcomes)
+
+
+def test_effects_with_results_that_only_the_program_knows_are_refused():
+    @dy2st.to_static
+    def f(x):
+        return told(5) * x if x.sum() > 0 else x
+
+    with pytest.raises(dy2st.CaptureError, match="remembers its results"):
+        f(torch.ones(2))
