@@ -524,3 +524,13 @@ def test_what_numpy_cannot_do_with_a_number_of_the_program_is_refused(asked):
 
     with pytest.raises(dy2st.errors.DataDependentError, match="known only when the program runs"):
         dy2st.to_static(f)(torch.ones(2))
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int8, torch.int32, torch.int64, torch.bfloat16, torch.float64])
+def test_numbers_that_are_one_are_operands_as_any_others(dtype):
+    def f(x, n):
+        flag, number = bool(n > 2), n.item()
+        first = torch.tensor([0])
+        return x + flag, x * flag, x <= flag, x.index_add(0, first, x[:1], alpha=number), torch.add(x, x, alpha=number)
+
+    agree(f, [(torch.tensor([1, 2, 3]).to(dtype), torch.tensor(n)) for n in (2, 3, 1, 0)])

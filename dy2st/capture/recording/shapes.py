@@ -40,6 +40,9 @@ class CaptureShapes(ShapeEnv):
     operation_start: int | None = None
     """Number of the first symbol made by the operation whose shapes are being computed now."""
 
+    operands: frozenset[sympy.Basic] = frozenset()
+    """Symbols that the operation takes as operands: whatever they are, the sizes of its result are the same."""
+
     refuses_less_than_one: bool = False
     """Whether the operation fails for numbers of points below one, when the program runs: else that would be asked here."""
 
@@ -91,6 +94,8 @@ class CaptureShapes(ShapeEnv):
                 return sympy.true if positive else sympy.false
             answer = _zero_one_question(orig_expr)
             in_operation = self.operation_start is not None
+            if answer is not None and in_operation and orig_expr.free_symbols <= self.operands:
+                return sympy.true if answer else sympy.false
             if answer is None or not (in_operation or orig_expr.free_symbols <= self.size_like):
                 raise
             if orig_expr.rhs == 1 or not in_operation:  # what an operation computes for an empty tensor needs no check
