@@ -534,3 +534,15 @@ def test_numbers_that_are_one_are_operands_as_any_others(dtype):
         return x + flag, x * flag, x <= flag, x.index_add(0, first, x[:1], alpha=number), torch.add(x, x, alpha=number)
 
     agree(f, [(torch.tensor([1, 2, 3]).to(dtype), torch.tensor(n)) for n in (2, 3, 1, 0)])
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int32, torch.float16])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda x, i, f: x.clone().div_(i), lambda x, i, f: x.clone().add_(f), lambda x, i, f: x << i, lambda x, i, f: x.clone().pow_(i),
+        lambda x, i, f: x.clone().mul_(f), lambda x, i, f: x - i,
+    ],
+)  # fmt: skip
+def test_numbers_of_a_kind_that_does_not_fit_raise_what_eager_raises(use, dtype):
+    agree(lambda x, n: use(x, n.item(), n.double().item()), [(torch.tensor([1, 2, 3]).to(dtype), torch.tensor(2))], programs=None)

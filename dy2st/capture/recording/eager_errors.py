@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import sympy
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS
 from dy2st.errors import CaptureError
 from dy2st_runtime.ir.operators import present
 
 _MOST_BYTES = 2**24
 """Of operands that are made only to hear what eager says."""
+_EXAMPLES: dict[type, Any] = {torch.SymInt: 2, torch.SymFloat: 0.5, torch.SymBool: True}
 _PRODUCTS = frozenset(present("matmul", "mm", "bmm", "mv", "dot", "addmm", "baddbmm", "addmv", "linear", "bilinear"))
 """Operations that take no integers beside floating-point numbers."""
 
@@ -33,7 +36,7 @@ def of_eager(func: Any, args: Any, kwargs: Any, error: Exception) -> Exception:
     """
     if "no fake impl registered" in str(error):
         return without_abstract(func)
-    if not _can_be_tried(func, tree_leaves((args, kwargs))):
+    if not _can_be_tried(func, args, kwargs):
         return error
     raised = _tried(func, args, kwargs, grad=False)
     if raised is not None:
@@ -46,7 +49,7 @@ def of_dtypes(func: Any, args: Any, kwargs: Any) -> Exception | None:
     dtypes = {arg.dtype for arg in args if isinstance(arg, torch.Tensor)}
     if len(dtypes) > 1 and func.overloadpacket not in _PRODUCTS:  # others take indices and masks
         dtypes = {dtype for dtype in dtypes if dtype.is_floating_point or dtype.is_complex}
-    if len(dtypes) < 2 or torch.Tag.pointwise in func.tags or not _can_be_tried(func, tree_leaves((args, kwargs))):
+    if len(dtypes) < 2 or torch.Tag.pointwise in func.tags or not _can_be_tried(func, args, kwargs):
         return None
     return _tried(func, args, kwargs, grad=False)
 
@@ -60,24 +63,51 @@ def without_abstract(func: Any, seen: str | None = None) -> CaptureError:
     return CaptureError(f"{func} cannot be traced: it has no fake kernel that takes these operands", seen=seen, fix=fix)
 
 
-def _can_be_tried(func: Any, leaves: list[Any]) -> bool:
+def _can_be_tried(func: Any, args: Any, kwargs: Any) -> bool:
     """Tell whether an operation of torch can be run for what eager says: without random numbers, on known and small operands."""
     if func.namespace != "aten" or torch.Tag.nondeterministic_seeded in func.tags:
         return False
-    if any(isinstance(leaf, (torch.SymInt, torch.SymFloat, torch.SymBool)) for leaf in leaves):
+    leaves = tree_leaves((args, kwargs))
+    numbers = set[sympy.Basic]().union(*(leaf.node.expr.free_symbols for leaf in leaves if isinstance(leaf, SYMBOLIC_NUMBERS)))
+    if not numbers <= symbols_of_operands(func, args, kwargs):
         return False
     return all(_is_small(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor))
+
+
+def symbols_of_operands(func: Any, args: Any, kwargs: Any) -> frozenset[sympy.Basic]:
+    """Return the symbols of numbers that an operation takes as operands: no size of its result depends on them."""
+    given = [
+        *zip(func._schema.arguments, args),
+        *((each, kwargs[each.name]) for each in func._schema.arguments if each.name in kwargs),
+    ]
+    operands, others = set[sympy.Basic](), set[sympy.Basic]()
+    for argument, value in given:
+        if isinstance(value, SYMBOLIC_NUMBERS):
+            is_operand = isinstance(argument.type, (torch.NumberType, torch.TensorType))
+            (operands if is_operand else others).update(value.node.expr.free_symbols)
+    if not operands:
+        return frozenset()
+    for leaf in tree_leaves((args, kwargs)):
+        sizes: tuple[Any, ...] = tuple(leaf.shape) if isinstance(leaf, torch.Tensor) else ()
+        others.update(*(size.node.expr.free_symbols for size in sizes if isinstance(size, torch.SymInt)))
+    return frozenset(operands - others)
 
 
 def _tried(func: Any, args: Any, kwargs: Any, grad: bool) -> Exception | None:
     """Return what an operation raises for real operands."""
     with _disable_current_modes(), torch.set_grad_enabled(grad):
         args, kwargs = tree_map_only(FakeTensor, lambda fake: _real(fake, grad), (args, kwargs))
+        args, kwargs = tree_map_only(SYMBOLIC_NUMBERS, _example, (args, kwargs))
         try:
             func(*args, **kwargs)
         except Exception as error:
             return error.with_traceback(None)
     return None
+
+
+def _example(number: Any) -> Any:
+    """Return some number of the kind: whatever it is, the kind fits or not."""
+    return _EXAMPLES[type(number)]
 
 
 def _is_small(tensor: torch.Tensor) -> bool:

@@ -14,15 +14,14 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import sympy
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, UnsupportedOperatorException
 from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_map_only
 
 from dy2st.capture.recording import failing, shapes_of_results
 from dy2st.capture.recording.capturing import Capturing
-from dy2st.capture.recording.eager_errors import of_dtypes, of_eager, without_abstract
+from dy2st.capture.recording.eager_errors import of_dtypes, of_eager, symbols_of_operands, without_abstract
 from dy2st.capture.recording.overlap import refused_overlap
 from dy2st.capture.recording.shapes import CaptureShapes
 from dy2st.capture.recording.shapes_of_results import Learned, learned, of_any_number
@@ -102,7 +101,7 @@ class Recorder(ProxyTorchDispatchMode):
         shapes = self.session.shapes
         self.session.fakes.mode.cache_enabled = not shapes.unbacked_symint_counter  # else torch asks whether unknown sizes are 1
         shapes.operation_start = shapes.unbacked_symint_counter
-        shapes.operands = _symbols_of_operands(func, args, kwargs)
+        shapes.operands = symbols_of_operands(func, args, kwargs)
         shapes.refuses_less_than_one = func.name().startswith("aten::fft_")
         before, lying = tensor_traits.before(self.session, func, args), geometry.before(func, args)
         facts = self._facts_before()
@@ -228,25 +227,6 @@ class Recorder(ProxyTorchDispatchMode):
             _check_number(self.session, target, args)
             return func(*args, **kwargs)
         return record_number(self.session, target, args, "bool" if target in _COMPARISONS else _result_kind(target, args))
-
-
-def _symbols_of_operands(func: Any, args: Any, kwargs: Any) -> frozenset[sympy.Basic]:
-    """Return the symbols of numbers that an operation takes as operands: no size of its result depends on them."""
-    given = [
-        *zip(func._schema.arguments, args),
-        *((each, kwargs[each.name]) for each in func._schema.arguments if each.name in kwargs),
-    ]
-    operands, others = set[sympy.Basic](), set[sympy.Basic]()
-    for argument, value in given:
-        if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-            is_operand = isinstance(argument.type, (torch.NumberType, torch.TensorType))
-            (operands if is_operand else others).update(value.node.expr.free_symbols)
-    if not operands:
-        return frozenset()
-    for leaf in tree_leaves((args, kwargs)):
-        sizes: tuple[Any, ...] = tuple(leaf.shape) if isinstance(leaf, torch.Tensor) else ()
-        others.update(*(size.node.expr.free_symbols for size in sizes if isinstance(size, torch.SymInt)))
-    return frozenset(operands - others)
 
 
 def _written_sizes(func: Any, args: Any) -> frozenset[Any]:
