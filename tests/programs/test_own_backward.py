@@ -547,3 +547,32 @@ def test_a_backward_that_does_the_same_in_both_grad_modes_is_captured_once(funct
         assert torch.equal(expected, got)
         assert expected.requires_grad == got.requires_grad
         assert torch.is_grad_enabled()
+
+
+class Halved(torch.autograd.Function):
+    """Its forward depends on the data, and no program can do what its backward does."""
+
+    @staticmethod
+    def forward(ctx, x):
+        steps = torch.zeros(())
+        while x.norm() > 1:
+            x, steps = x * 0.5, steps + 1
+        ctx.save_for_backward(steps)
+        return x
+
+    @staticmethod
+    def backward(ctx, grad):
+        (steps,) = ctx.saved_tensors
+        return torch.from_numpy(grad.numpy() * 0.5 ** float(steps.numpy()))
+
+
+def test_a_backward_that_no_program_can_do_runs_as_it_is(tmp_path):
+    def f(x):
+        return Halved.apply(x) * 2
+
+    agree(f, [torch.tensor([3.0, 4.0], requires_grad=True), torch.tensor([0.3, 0.4], requires_grad=True)])
+    with pytest.warns(UserWarning, match="asks whether a tensor requires a gradient"):
+        dy2st.save(f, tmp_path / "f", [torch.tensor([3.0, 4.0])])
+    loaded = dy2st.load(tmp_path / "f")
+    for x in (torch.tensor([3.0, 4.0]), torch.tensor([0.3, 0.4])):
+        torch.testing.assert_close(loaded(x), f(x))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import types
+import weakref
 from typing import Any
 
 import torch
@@ -44,6 +45,10 @@ def is_application(method: Any) -> bool:
     return written is getattr(ORIGINAL_APPLY, "__func__", None) or hasattr(written, PATCH_MARK)
 
 
+_REFUSED: weakref.WeakKeyDictionary[types.FunctionType, weakref.WeakSet[type]] = weakref.WeakKeyDictionary()
+"""By the captured function, those that no program could do: a capture that begins anew does not try them again."""
+
+
 def call_autograd_function(session: Session, function: type[torch.autograd.Function], args: Any, kwargs: Any) -> Any:
     """Return ``Function.apply``: its ``forward`` is captured like any other function, and its backward as a block.
 
@@ -53,13 +58,18 @@ def call_autograd_function(session: Session, function: type[torch.autograd.Funct
     if union is not None:
         return over_argument(session, union, function.apply, args, kwargs)
     refusal = None
-    if _is_capturable(session, function, args, kwargs):
+    refused = _REFUSED.setdefault(session.request.function, weakref.WeakSet())
+    ways = [_captured, _without_backward] if session.request.for_any_call and not _flows(args) else [_captured]
+    if function in refused and _flows(args) and not session.request.for_any_call:
+        ways = []
+    for way in ways if _is_capturable(session, function, args, kwargs) else ():
         attempt = session.blocks.begin_attempt([])
         try:
-            result = _captured(session, function, args, kwargs)
+            result = way(session, function, args, kwargs)
         except (errors.CaptureError, Refused, *TRACING_ERRORS) as error:  # it does what no program can
             session.blocks.roll_back(attempt)
-            refusal = error
+            refusal = refusal or error
+            refused.add(function)
         else:
             session.blocks.commit(attempt)
             return result
@@ -75,10 +85,10 @@ def _called_as_it_is(
         with quiet(), session.suspended(), session.checks.unless_raised():
             example = apply_itself(function, *map(session.outside.adopted, args), **kwargs)
     except Exception as error:
-        if refusal is not None:
+        if refusal is not None and not _flows(args):
             raise refusal from None
         if not isinstance(error, (errors.DataDependentError, *TRACING_ERRORS)) and not is_about_abstracts(session, error):
-            raise
+            raise (refusal or error) from None
         example = _results_of_forward(session, function, args, kwargs)
     _check_objects(session, function, (*args, *kwargs.values()))
     session.builder.call(control.call_, (function.apply, tuple(args), kwargs), {}, example)
@@ -141,6 +151,14 @@ def _captured(session: Session, function: type[torch.autograd.Function], args: A
         return session.call(written_out.applied, function, given, needed, is_separate)
     context, result = session.call(written_out.forward_of, function, given, needed, is_separate)
     return _attached(session, Applied(function, context, given, ()), result)
+
+
+def _without_backward(session: Session, function: type[torch.autograd.Function], args: Any, kwargs: Any) -> Any:
+    """Return what a function gives in calls without gradients, where its backward can be no part of what is saved."""
+    session.note_question("whether a tensor requires a gradient")
+    is_separate = _is_separate(function)
+    given = _with_defaults(function.forward, args, kwargs) if is_separate else tuple(args)
+    return session.call(written_out.applied, function, given, (False,) * len(given), is_separate)
 
 
 def _attached(session: Session, applied: Applied, result: Any) -> Any:
