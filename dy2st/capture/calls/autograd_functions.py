@@ -144,8 +144,7 @@ def _flows(args: Any) -> bool:
 
 def _captured(session: Session, function: type[torch.autograd.Function], args: Any, kwargs: Any) -> Any:
     """Return what a function gives as part of the program."""
-    is_separate = _is_separate(function)
-    given = _with_defaults(function.forward, args, kwargs) if is_separate else tuple(args)
+    is_separate, given = _given(function, args, kwargs)
     needed = tuple(isinstance(value, torch.Tensor) and _needs_gradient(session, value) for value in given)
     if not torch.is_grad_enabled() or not any(needed) or _is_transformed(session):
         return session.call(written_out.applied, function, given, needed, is_separate)
@@ -156,8 +155,7 @@ def _captured(session: Session, function: type[torch.autograd.Function], args: A
 def _without_backward(session: Session, function: type[torch.autograd.Function], args: Any, kwargs: Any) -> Any:
     """Return what a function gives in calls without gradients, where its backward can be no part of what is saved."""
     session.note_question("whether a tensor requires a gradient")
-    is_separate = _is_separate(function)
-    given = _with_defaults(function.forward, args, kwargs) if is_separate else tuple(args)
+    is_separate, given = _given(function, args, kwargs)
     return session.call(written_out.applied, function, given, (False,) * len(given), is_separate)
 
 
@@ -185,6 +183,12 @@ def _needs_gradient(session: Session, tensor: torch.Tensor) -> bool:
     else:
         tensor_traits.ask(session, tensor_traits.adopted(session, tensor), tensor_traits.AUTOGRAD)
     return tensor.requires_grad
+
+
+def _given(function: type[torch.autograd.Function], args: Any, kwargs: Any) -> tuple[bool, tuple[Any, ...]]:
+    """Return whether the context is set up apart from ``forward``, and what ``forward`` is given."""
+    is_separate = _is_separate(function)
+    return is_separate, _with_defaults(function.forward, args, kwargs) if is_separate else tuple(args)
 
 
 def _is_separate(function: type[torch.autograd.Function]) -> bool:

@@ -16,7 +16,7 @@ from dy2st.capture.environment import written_out
 from dy2st.capture.library.settings import set_in_program
 from dy2st.capture.library.surroundings import check_manager
 from dy2st.capture.looping.generators import UserGenerator
-from dy2st.capture.raising.unwinding import refused
+from dy2st.capture.raising.unwinding import SendsOn, refused
 from dy2st.capture.recording.patches import Patch
 from dy2st.capture.session.session import Session, current
 from dy2st.capture.values.signals import Signal, Unreachable
@@ -164,7 +164,7 @@ class Managed:
         return self.attempt if ends else None
 
 
-class OfLibrary:
+class OfLibrary(SendsOn):
     """A manager of a library, whose methods run as they are; an exception that leaves it puts back the settings that it changes."""
 
     def __init__(self, session: Session, manager: Any) -> None:
@@ -186,18 +186,6 @@ class OfLibrary:
         if self._before:
             self.session.in_flight.pending.remove(self)
         return type(self.manager).__exit__(self.manager, kind, error, traceback)
-
-    def catches(self, error: BaseException) -> bool:
-        """Tell that it ends no exception."""
-        return False
-
-    def sees(self, error: BaseException) -> bool:
-        """Be asked about any."""
-        return True
-
-    def keeps(self, place: CellPlace) -> bool:
-        """Tell that nothing goes on behind it."""
-        return False
 
     def unwind(self, session: Session, error: BaseException) -> None:
         """Put the settings back in the block that an exception leaves."""

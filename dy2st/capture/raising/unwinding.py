@@ -121,16 +121,8 @@ class Handlers:
             raise refused(session, error, "an except clause") from error
 
 
-class Final:
-    """The ``finally`` clause of one ``try`` statement that the captured code is in.
-
-    Args:
-        function: runs it.
-        session: the capture.
-    """
-
-    def __init__(self, function: FunctionType, session: Session) -> None:
-        self._function, self._frame = function, session.frames.open[-1]
+class SendsOn:
+    """What does something for each exception that passes, and sends it on."""
 
     def catches(self, error: BaseException) -> bool:
         """Send every exception on."""
@@ -143,6 +135,18 @@ class Final:
     def keeps(self, place: CellPlace) -> bool:
         """Return that nothing goes on behind it where an exception has passed."""
         return False
+
+
+class Final(SendsOn):
+    """The ``finally`` clause of one ``try`` statement that the captured code is in.
+
+    Args:
+        function: runs it.
+        session: the capture.
+    """
+
+    def __init__(self, function: FunctionType, session: Session) -> None:
+        self._function, self._frame = function, session.frames.open[-1]
 
     def unwind(self, session: Session, error: BaseException) -> None:
         """Run it in the block that is recorded now."""
