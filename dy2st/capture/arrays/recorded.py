@@ -1,0 +1,118 @@
+"""Calls of NumPy in the program."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from dy2st import errors
+from dy2st.capture.arrays.encoding import Encoder
+from dy2st.capture.arrays.learning import Shown, shown
+from dy2st.capture.recording import failing
+from dy2st.capture.session.session import Session, need
+from dy2st.capture.types import value_types
+from dy2st.capture.values.abstract_arrays import AbstractArray, torch_dtype
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS
+from dy2st_runtime.arrays import calls
+from dy2st_runtime.primitives import control
+
+_CPU = torch.device("cpu")
+_MAY_RAISE = (ValueError, IndexError, ArithmeticError, RuntimeError)
+"""What NumPy raises for what is in its arguments; no program enters an ``except`` clause for that."""
+
+
+def refused(what: str, seen: str, fix: str) -> errors.CaptureError:
+    """Return the error for what arrays of a program do not do."""
+    return errors.CaptureError(f"{what} of an array known only at run time", need().here(), seen=seen, fix=fix)
+
+
+def operate(name: str, left: Any, right: Any) -> Any:
+    """Return what an operator gives, one of whose operands is an array or number of NumPy."""
+    for one, other in ((left, right), (right, left)):
+        if isinstance(one, torch.Tensor) and isinstance(other, AbstractArray) and other.is_scalar:
+            number = other.number()  # as torch takes it
+            return getattr(torch.Tensor, f"__{'' if one is left else 'r'}{name.strip('_')}__")(one, number)
+    if isinstance(left, AbstractArray) and isinstance(right, torch.Tensor):
+        return NotImplemented
+    return call(f"operator.{name}", left, right)
+
+
+def call(name: str, *args: Any, **kwargs: Any) -> Any:
+    """Record a call of one of NumPy's functions; returns what stands for the result."""
+    session = need()
+    for kind in _MAY_RAISE:
+        failing.refuse_if_named(session, kind(), f"numpy.{name}()", "test what goes into it with an if statement")
+    encoder = Encoder(session, name)
+    tree = [name, encoder.encode(list(args)), {key: encoder.encode(value) for key, value in kwargs.items()}]
+    known = shown(session, calls.called, json.dumps([*tree, None]), encoder, name)
+    results = [_tensor(session, leaf, sizes) for leaf, sizes in zip(calls.leaves(known.result), known.sizes, strict=True)]
+    session.builder.call(calls.call, (json.dumps([*tree, calls.described(known.result)]), encoder.operands), {}, results)
+    _check_sizes(session, results, known)
+    return _built(known.result, iter(results))
+
+
+def write(name: str, target: AbstractArray, *args: Any, **kwargs: Any) -> None:
+    """Record a call that changes an array."""
+    session = need()
+    for kind in _MAY_RAISE:
+        failing.refuse_if_named(session, kind(), f"numpy's {name}", "test what goes into it with an if statement")
+    encoder = Encoder(session, name)
+    memory = Encoder(session, name)
+    memory.encode(target)
+    given = encoder.encode(list(args)), {key: encoder.encode(value) for key, value in kwargs.items()}
+    text = json.dumps([name, *given, list(target.flips)])
+    encoder.operands.append(memory.operands[0])
+    encoder.numbers.append(None)
+    shown(session, lambda text, operands: calls.written(text, operands[-1], operands[:-1]), text, encoder, name)
+    calls.write(text, target.items, encoder.operands[:-1])
+
+
+def _tensor(session: Session, leaf: Any, sizes: list[Any]) -> torch.Tensor:
+    is_tensor = isinstance(leaf, torch.Tensor)
+    dtype = leaf.dtype if is_tensor else torch_dtype(np.dtype(getattr(leaf, "dtype", type(leaf))))
+    given = [value_types.DYNAMIC if size is None else value_types.size_of(size) for size in sizes]
+    return session.fakes.tensor(value_types.TensorType(dtype, _CPU, tuple(given), None, False))
+
+
+def _check_sizes(session: Session, results: list[torch.Tensor], known: Shown) -> None:
+    """Have the program check the sizes that were learned."""
+    for tensor, sizes in zip(results, known.sizes, strict=True):
+        for dim, size in enumerate(sizes):
+            if size is not None:
+                actual = session.number(torch.ops.aten.sym_size.int, (tensor, dim), "int")
+                message = f"dimension {dim} of what NumPy gives has another size than calls with other arrays have shown"
+                session.builder.call(control.assert_, (actual == size, RuntimeError, message))
+
+
+def _built(example: Any, results: Iterator[torch.Tensor]) -> Any:
+    """Return a result like an example, of tensors of the program."""
+    match example:
+        case tuple():
+            parts = [_built(item, results) for item in example]
+            return type(example)._make(parts) if hasattr(example, "_make") else tuple(parts)
+        case list():
+            return [_built(item, results) for item in example]
+        case None:
+            return None
+        case np.ndarray():
+            return AbstractArray.captured(next(results), ())
+        case np.generic():
+            return AbstractArray.captured(next(results), None)
+        case torch.Tensor():
+            return next(results)
+    return next(results).item()
+
+
+def is_open(value: Any) -> bool:
+    """Tell whether an argument of NumPy's holds something that only the program knows."""
+    if isinstance(value, (list, tuple)):
+        return any(map(is_open, value))
+    if isinstance(value, dict):
+        return any(map(is_open, value.values()))
+    if isinstance(value, slice):
+        return any(map(is_open, (value.start, value.stop, value.step)))
+    return isinstance(value, (AbstractArray, torch.Tensor, *SYMBOLIC_NUMBERS))
