@@ -15,7 +15,7 @@ import torch
 from dy2st import errors
 from dy2st.capture.arrays import conversions, recorded
 from dy2st.capture.arrays.array import CapturedArray
-from dy2st.capture.session.session import Session
+from dy2st.capture.session.session import Session, need
 from dy2st.capture.values.abstract_arrays import AbstractArray
 from dy2st.capture.values.kinds import is_symbolic
 from dy2st_runtime.arrays.functions import WRITING_FUNCTIONS, names
@@ -29,7 +29,7 @@ def otherwise(session: Session, function: Any, args: tuple[Any, ...], kwargs: di
     """Return what does a call that has to do with arrays known only at run time; ``None`` for any other call."""
     if _is_numpys(function):
         if not recorded.is_open((args, kwargs)):
-            return None
+            return functools.partial(_to_be_written, function, args, kwargs) if function in _CREATING else None
         return functools.partial(_call_numpy, session, function, args, kwargs)
     if not any(_has_array(value) for value in (*args, *kwargs.values())):
         return None
@@ -48,6 +48,19 @@ def _is_numpys(function: Any) -> bool:
         return False
     is_class = isinstance(function, type)
     return (callable(function) and not is_class) or (is_class and issubclass(function, np.generic))
+
+
+def _to_be_written(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return a new array of known contents: what is written to it may be known only at run time."""
+    array = function(*args, **kwargs)
+    if array.dtype.kind not in "biufc":
+        return array
+    constant = need().outside.adopted(torch.from_numpy(array))
+    return AbstractArray.captured(constant.clone(), ())
+
+
+_CREATING = frozenset((np.zeros, np.ones, np.empty, np.full, np.zeros_like, np.ones_like, np.empty_like, np.full_like))
+"""Functions whose arrays are there to be written to."""
 
 
 def _call_numpy(session: Session, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

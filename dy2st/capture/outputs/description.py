@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import fx
 from torch.utils._pytree import tree_leaves
@@ -29,6 +30,7 @@ from dy2st.capture.session.session import Session
 from dy2st.capture.texts import wording
 from dy2st.capture.types import lattice
 from dy2st.capture.values import storage
+from dy2st.capture.values.abstract_arrays import AbstractArray
 from dy2st.capture.values.abstract_objects import AbstractDeque, AbstractObject, AbstractSet, AbstractTuple
 from dy2st.capture.values.dict_views import is_view, name_of
 from dy2st.capture.values.storage import MISSING
@@ -78,6 +80,8 @@ class Describer:
         self._numbers: dict[int, tuple[int, Any]] = {}
         self._uses: collections.Counter[int] = collections.Counter()
         self._copies: dict[int, Any] = {}
+        self._arrays: list[np.ndarray[Any, Any]] = []
+        """Those of NumPy that were made when the program was."""
         self._open: set[int] = set()
         """The numbers of what is being described."""
 
@@ -181,6 +185,11 @@ class Describer:
         self._check_copy(value, what)
         if isinstance(value, (Undefined, Stale)):
             value.fail()
+        if isinstance(value, np.ndarray) and self.session.tracker.source_of(value) is None:
+            return self._made_array(value, what)
+        if isinstance(value, AbstractArray):
+            kind = "numpy.generic" if value.is_scalar else f"ndarray[{' '.join(map(str, value.flips))}]"
+            return CollectionOf(kind, (self.describe(value.items, what),))
         if isinstance(value, AbstractObject) or self._is_table(value):
             return self._collection(value, what)
         if has_optional(value):
@@ -211,6 +220,19 @@ class Describer:
         if isinstance(value, AbstractTuple):
             return CollectionOf("tuple", (self.describe(value.items, what),))
         return CollectionOf(str(kind_of_table(value)), (self.described(items_of(self.session, value), what),))
+
+    def _made_array(self, array: np.ndarray[Any, Any], what: str) -> Structure:
+        """Return an array that captured code has made: each call makes one."""
+        if array.dtype.kind not in "biufc" or any(
+            np.may_share_memory(array, other) for other in self._arrays if other is not array
+        ):
+            raise errors.CaptureError(
+                f"{self.session.name} {what} an array of {array.dtype} that it makes itself, or several in the same memory",
+                self.session.here(),
+                fix="give a copy(), or a tensor",
+            )
+        self._arrays.append(array)
+        return CollectionOf(f"numpy.array[{array.dtype.str} {' '.join(map(str, array.shape))}]", (Const(array.tobytes().hex()),))
 
     def _check_copy(self, value: Any, what: str) -> None:
         """Check that two that may be one object in Python, and are two in a program, must not be left both."""

@@ -129,6 +129,11 @@ def as_array(tensor: torch.Tensor, flips: Sequence[int] = ()) -> Any:
     return np.flip(array, tuple(flips)) if flips else array
 
 
+def of_bytes(dtype: str, shape: Sequence[int], contents: str) -> Any:
+    """Return a new array of bytes in hexadecimal digits."""
+    return np.frombuffer(bytes.fromhex(contents), np.dtype(dtype)).reshape(shape).copy()
+
+
 # -- results -------------------------------------------------------------------------------------------------------------------
 
 
