@@ -16,7 +16,7 @@ from dy2st.capture.recording import failing
 from dy2st.capture.session.session import Session, need
 from dy2st.capture.types import value_types
 from dy2st.capture.values.abstract_arrays import AbstractArray, torch_dtype
-from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, TaggedUnion, with_option
 from dy2st_runtime.arrays import calls
 from dy2st_runtime.primitives import control
 
@@ -44,6 +44,9 @@ def operate(name: str, left: Any, right: Any) -> Any:
 def call(name: str, *args: Any, **kwargs: Any) -> Any:
     """Record a call of one of NumPy's functions; returns what stands for the result."""
     session = need()
+    union = _union_in((args, kwargs))
+    if union is not None:
+        return session.over(union, lambda option: _with(call, union, option, name, args, kwargs))
     for kind in _MAY_RAISE:
         failing.refuse_if_named(session, kind(), f"numpy.{name}()", "test what goes into it with an if statement")
     encoder = Encoder(session, name)
@@ -58,6 +61,10 @@ def call(name: str, *args: Any, **kwargs: Any) -> Any:
 def write(name: str, target: AbstractArray, *args: Any, **kwargs: Any) -> None:
     """Record a call that changes an array."""
     session = need()
+    union = _union_in((args, kwargs))
+    if union is not None:
+        session.over(union, lambda option: _with(write, union, option, name, (target, *args), kwargs))
+        return
     for kind in _MAY_RAISE:
         failing.refuse_if_named(session, kind(), f"numpy's {name}", "test what goes into it with an if statement")
     encoder = Encoder(session, name)
@@ -69,6 +76,19 @@ def write(name: str, target: AbstractArray, *args: Any, **kwargs: Any) -> None:
     encoder.numbers.append(None)
     shown(session, lambda text, operands: calls.written(text, operands[-1], operands[:-1]), text, encoder, name)
     calls.write(text, target.items, encoder.operands[:-1])
+
+
+def _union_in(value: Any) -> TaggedUnion | None:
+    """Return an argument that is one of several, or is in one."""
+    if isinstance(value, TaggedUnion):
+        return value
+    parts = value if isinstance(value, (list, tuple)) else value.values() if isinstance(value, dict) else ()
+    return next((union for part in parts if (union := _union_in(part)) is not None), None)
+
+
+def _with(function: Any, union: TaggedUnion, option: Any, name: str, args: Any, kwargs: Any) -> Any:
+    given, named = with_option((args, kwargs), union, option)
+    return function(name, *given, **named)
 
 
 def _tensor(session: Session, leaf: Any, sizes: list[Any]) -> torch.Tensor:
