@@ -15,9 +15,12 @@ import torch
 from dy2st import errors
 from dy2st.capture.arrays import conversions, recorded
 from dy2st.capture.arrays.array import CapturedArray
-from dy2st.capture.session.session import Session, need
+from dy2st.capture.recording.fake_values import quiet
+from dy2st.capture.recording.patches import methods_patch
+from dy2st.capture.session.session import Session, need, recording
 from dy2st.capture.values.abstract_arrays import AbstractArray
 from dy2st.capture.values.kinds import is_symbolic
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS
 from dy2st_runtime.arrays.functions import WRITING_FUNCTIONS, names
 
 _TO_NUMBERS = {int: int, float: float, complex: complex, operator.index: int}
@@ -177,9 +180,59 @@ def _size(session: Session, a: Any, axis: Any = None) -> Any:
     return array.size if axis is None else array.shape[axis]
 
 
+def _atleast(dims: int) -> Callable[..., Any]:
+    places = {1: (None,), 2: (None, None), 3: (None, None, None)}[dims]
+
+    def call(session: Session, *arys: Any) -> Any:
+        arrays = [_as_array(session, array) for array in arys]
+        if any(array.ndim and array.ndim < dims == 3 for array in arrays):
+            raise recorded.refused("atleast_3d()", "one or two dimensions", "index it with None")
+        results = [array[(*places[: dims - array.ndim], Ellipsis)] if array.ndim < dims else array for array in arrays]
+        return results[0] if len(results) == 1 else tuple(results)
+
+    return call
+
+
+def _contiguous(session: Session, a: Any, dtype: Any = None) -> Any:
+    array = _as_array(session, a, dtype)
+    with quiet():
+        is_one = not array.flips and array.ndim and array.items.is_contiguous()
+    return array if is_one else recorded.call("ndarray.copy", array)
+
+
+def _split(session: Session, ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
+    array = _as_array(session, ary)
+    places = indices_or_sections
+    if is_symbolic(array.shape[axis]) and not isinstance(places, (list, tuple)):
+        raise recorded.refused("split()", "a size that only the program knows", "give the places where to split it")
+    if not isinstance(places, (list, tuple)):
+        example = np.empty([size if dim == axis % array.ndim else 0 for dim, size in enumerate(array.shape)], np.int8)
+        places = np.cumsum([part.shape[axis] for part in np.array_split(example, places, axis)])[:-1].tolist()
+    before = (slice(None),) * (axis % array.ndim)
+    return [array[(*before, slice(*bounds))] for bounds in zip((0, *places), (*places, None))]
+
+
+def _equal_split(session: Session, ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
+    array = _as_array(session, ary)
+    if not isinstance(indices_or_sections, (list, tuple)) and not is_symbolic(array.shape[axis]):
+        np.split(np.empty(array.shape[axis], np.int8), indices_or_sections)  # raises what eager raises
+    return _split(session, array, indices_or_sections, axis)
+
+
+def _result_type(session: Session, *arrays_and_dtypes: Any) -> Any:
+    examples = {torch.SymInt: 1, torch.SymFloat: 1.0, torch.SymBool: True}
+    given = [value.example if isinstance(value, AbstractArray) else examples.get(type(value), value) for value in arrays_and_dtypes]
+    return np.result_type(*given)
+
+
 _OWN: dict[Any, Callable[..., Any]] = {
     np.array: _array,
     **dict.fromkeys((np.asarray, np.asanyarray), _as_array),
+    np.ascontiguousarray: _contiguous,
+    np.array_split: _split,
+    np.split: _equal_split,
+    np.result_type: _result_type,
+    **{getattr(np, f"atleast_{dims}d"): _atleast(dims) for dims in (1, 2, 3)},
     np.flip: _flip,
     np.expand_dims: _expand_dims,
     np.moveaxis: _moveaxis,
@@ -191,3 +244,17 @@ _OWN: dict[Any, Callable[..., Any]] = {
     **{getattr(np, name): _through(name) for name in ("reshape", "ravel", "squeeze", "transpose", "swapaxes")},
 }
 """What does the work of functions that give views, or ask about an array."""
+
+
+def _with_numbers(number: Any, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    """Do ``array * number``: NumPy asks a number of the program what to do."""
+    session = recording()
+    if session is None or method != "__call__":
+        return NotImplemented
+    if ufunc is np.power and len(inputs) == 2 and not kwargs:  # an operator knows some exponents
+        return recorded.call("operator.pow", *inputs)
+    return session.call(ufunc, *inputs, **kwargs)
+
+
+NUMBERS = methods_patch(SYMBOLIC_NUMBERS, lambda kind: {"__array_ufunc__": _with_numbers})
+"""Lets arrays that are known do arithmetic with numbers that are not."""

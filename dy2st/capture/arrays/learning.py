@@ -1,6 +1,6 @@
 """What NumPy gives for operands that are known only when the program runs: it is called for some that are made up.
 
-Three calls show it: two with other sizes and numbers, one with other contents. A size of the result that is a size of an operand,
+Four calls show it: two with other sizes and numbers, two with other contents. A size of the result that is a size of an operand,
 or a number that was given, in all of them is that one; one that is always the same is a constant; any other is a new symbol. The
 program checks what was learned.
 """
@@ -52,7 +52,11 @@ def _varied(tensor: torch.Tensor) -> None:
         tensor.random_(0, 2)
 
 
-def _same(tensor: torch.Tensor) -> None:
+def _zeros(tensor: torch.Tensor) -> None:
+    tensor.zero_()
+
+
+def _ones(tensor: torch.Tensor) -> None:
     tensor.fill_(1)
 
 
@@ -91,13 +95,17 @@ def shown(session: Session, function: Callable[..., Any], text: str, encoder: En
             except Exception as error:  # whatever NumPy raises: it refuses
                 refusal = refusal or error
                 continue
-            try:
-                results.append(runs[2].call(function, text, encoder))
-            except Exception:  # a matrix of ones cannot be inverted
-                results.append(results[0])
+            for run in runs[2:] if name not in _OF_SIZES else ():
+                try:
+                    results.append(run.call(function, text, encoder))
+                except Exception:  # a matrix of zeros cannot be inverted
+                    results.append(results[0])
+            results += results[:1] * (len(runs) - len(results))
             return _compared(encoder, results, runs, sizes is _SIZES[-1] or ints in _INTS[-2:])
     assert refusal is not None
-    if isinstance(refusal, (TypeError, AttributeError)) or "requires grad" in str(refusal):
+    is_fixed = not symbols and not any(number is not None for number in encoder.numbers)
+    of_kinds = isinstance(refusal, (TypeError, AttributeError)) or "requires grad" in str(refusal)
+    if of_kinds or (is_fixed and isinstance(refusal, (ValueError, IndexError)) and not isinstance(refusal, np.linalg.LinAlgError)):
         raise raised(refusal)
     raise errors.CaptureError(
         f"numpy.{name}() raises an exception for all operands that were tried to see what it gives",
@@ -111,7 +119,9 @@ def _is_int(value: Any) -> bool:
     return isinstance(value, torch.SymInt)
 
 
-_RUNS: tuple[tuple[int, _Contents], ...] = ((0, _varied), (1, _varied), (0, _same))
+_OF_SIZES = frozenset({"polyfit"})
+"""Functions whose results have the same sizes for all contents, and that complain of zeros on the standard output."""
+_RUNS: tuple[tuple[int, _Contents], ...] = ((0, _varied), (1, _varied), (0, _zeros), (0, _ones))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,10 +173,11 @@ class _Run:
 
 def _compared(encoder: Encoder, results: list[Any], runs: list[_Run], knows_nothing: bool) -> Shown:
     kinds = [calls.described(result) for result in results]
-    if kinds[0] != kinds[1] or kinds[0] != kinds[2]:
+    other = next((kind for kind in kinds if kind != kinds[0]), None)
+    if other is not None:
         raise errors.CaptureError(
             "NumPy gives another kind of value for other numbers of the program",
-            seen=f"{kinds[0]} or {kinds[1] if kinds[0] != kinds[1] else kinds[2]}",
+            seen=f"{kinds[0]} or {other}",
             fix="use the function of torch",
         )
     known = [size for tensor in encoder.operands for size in tensor.shape if isinstance(size, torch.SymInt)]
@@ -183,7 +194,7 @@ def _compared(encoder: Encoder, results: list[Any], runs: list[_Run], knows_noth
 
 
 def _size(sizes: Sequence[int], known: Sequence[Any], values: Sequence[Sequence[int]], knows_nothing: bool) -> Any:
-    first, second, other = sizes
-    if first != other or (knows_nothing and known):
+    first, second, *others = sizes
+    if any(other != first for other in others) or (knows_nothing and known):
         return None
     return size_shown((first, second), known, values)

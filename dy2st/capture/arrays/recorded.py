@@ -30,12 +30,17 @@ def refused(what: str, seen: str, fix: str) -> errors.CaptureError:
     return errors.CaptureError(f"{what} of an array known only at run time", need().here(), seen=seen, fix=fix)
 
 
+_REFLECTED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
+
+
 def operate(name: str, left: Any, right: Any) -> Any:
     """Return what an operator gives, one of whose operands is an array or number of NumPy."""
     for one, other in ((left, right), (right, left)):
         if isinstance(one, torch.Tensor) and isinstance(other, AbstractArray) and other.is_scalar:
             number = other.number()  # as torch takes it
-            return getattr(torch.Tensor, f"__{'' if one is left else 'r'}{name.strip('_')}__")(one, number)
+            plain = name.strip("_")
+            method = plain if one is left else _REFLECTED.get(plain, f"r{plain}")
+            return getattr(torch.Tensor, f"__{method}__")(one, number)
     if isinstance(left, AbstractArray) and isinstance(right, torch.Tensor):
         return NotImplemented
     return call(f"operator.{name}", left, right)

@@ -338,6 +338,7 @@ def torch_patched() -> Iterator[None]:
         TEXTS.applied(),
         SETTINGS.applied(),
         BROADCASTING.applied(),
+        arrays.NUMBERS.applied(),
         own_mode_stack(),
         quiet_torch(),
     ):

@@ -64,6 +64,7 @@ _UNIQUE = (
     *SYMBOLIC_NUMBERS, frozenset, tuple,
 )  # fmt: skip
 """What is there once, or is as good as another that is equal."""
+_OF_NUMPY = (AbstractArray, np.ndarray, np.generic, np.dtype)
 
 
 DEEP = 4
@@ -185,11 +186,8 @@ class Describer:
         self._check_copy(value, what)
         if isinstance(value, (Undefined, Stale)):
             value.fail()
-        if isinstance(value, np.ndarray) and self.session.tracker.source_of(value) is None:
-            return self._made_array(value, what)
-        if isinstance(value, AbstractArray):
-            kind = "numpy.generic" if value.is_scalar else f"ndarray[{' '.join(map(str, value.flips))}]"
-            return CollectionOf(kind, (self.describe(value.items, what),))
+        if isinstance(value, _OF_NUMPY):
+            return self._of_numpy(value, what)
         if isinstance(value, AbstractObject) or self._is_table(value):
             return self._collection(value, what)
         if has_optional(value):
@@ -220,6 +218,20 @@ class Describer:
         if isinstance(value, AbstractTuple):
             return CollectionOf("tuple", (self.describe(value.items, what),))
         return CollectionOf(str(kind_of_table(value)), (self.described(items_of(self.session, value), what),))
+
+    def _of_numpy(self, value: Any, what: str) -> Structure:
+        """Return an array, a number or a dtype of NumPy."""
+        if isinstance(value, np.ndarray):
+            return self._known(value, what) if self.session.tracker.source_of(value) is not None else self._made_array(value, what)
+        if isinstance(value, AbstractArray):
+            kind = "numpy.generic" if value.is_scalar else f"ndarray[{' '.join(map(str, value.flips))}]"
+            return CollectionOf(kind, (self.describe(value.items, what),))
+        plain = value.dtype if isinstance(value, np.generic) else value
+        if plain.kind not in "biufc":
+            return Const(value)
+        if isinstance(value, np.dtype):
+            return CollectionOf("numpy.dtype", (Const(value.str),))
+        return CollectionOf(f"numpy.generic[{value.dtype.str}]", (Const(value.tobytes().hex()),))
 
     def _made_array(self, array: np.ndarray[Any, Any], what: str) -> Structure:
         """Return an array that captured code has made: each call makes one."""

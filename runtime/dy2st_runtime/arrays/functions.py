@@ -22,7 +22,7 @@ _OF_NUMPY = _words(
     """
 all allclose amax amin angle any append arange argmax argmin argpartition argsort argwhere around array array_equal
 array_equiv average bartlett bincount blackman block bmat choose clip column_stack compress concatenate concat convolve copy
-corrcoef correlate count_nonzero cov cross cumprod cumsum cumulative_prod cumulative_sum delete diag_indices diff digitize
+corrcoef correlate count_nonzero cov cross cumprod cumsum cumulative_prod cumulative_sum delete diag diag_indices diff digitize
 dot dsplit dstack ediff1d einsum empty empty_like extract eye fix flatnonzero full full_like geomspace gradient hamming
 hanning histogram histogram2d histogram_bin_edges histogramdd hstack hypot i0 identity imag in1d indices inner insert interp
 intersect1d isclose isin iscomplex iscomplexobj isneginf isposinf isreal isrealobj isscalar kaiser kron lexsort linspace
