@@ -96,14 +96,14 @@ class CapturedArray(AbstractArray):
     def transpose(self, *axes: Any) -> Any:
         given = axes[0] if len(axes) == 1 and isinstance(axes[0], (tuple, list)) else axes
         order = [*range(self.ndim)][::-1] if not given or given[0] is None else [axis % self.ndim for axis in given]
-        return self.of_list(self.items.permute(order), tuple(order.index(dim) for dim in self.flips))
+        return _created(self.items.permute(order), tuple(order.index(dim) for dim in self.flips))
 
     def reshape(self, *shape: Any, order: str = "C", **other: Any) -> Any:
         sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
         sizes = tuple(size.number() if isinstance(size, AbstractArray) else size for size in sizes)
         if order != "C" or other or self.flips or self.is_scalar:
             raise recorded.refused("reshape()", "an order other than C, or an array that runs backwards", "reshape a copy()")
-        return self.of_list(self.items.reshape(sizes), ())
+        return _created(self.items.reshape(sizes), ())
 
     def ravel(self, order: str = "C") -> Any:
         return self.reshape(-1, order=order)
@@ -111,7 +111,7 @@ class CapturedArray(AbstractArray):
     def squeeze(self, axis: Any = None) -> Any:
         if self.flips or not all(isinstance(size, int) for size in self.shape):
             raise recorded.refused("squeeze()", "sizes that only the program knows", "use reshape()")
-        return self.of_list(self.items.squeeze() if axis is None else self.items.squeeze(axis), ())
+        return _created(self.items.squeeze() if axis is None else self.items.squeeze(axis), ())
 
     def swapaxes(self, axis1: int, axis2: int) -> Any:
         order = [*range(self.ndim)]
@@ -121,7 +121,7 @@ class CapturedArray(AbstractArray):
     def view(self, *args: Any, **kwargs: Any) -> Any:
         if args or kwargs:
             raise recorded.refused("view()", "a dtype or class", "use astype()")
-        return self.of_list(self.items.detach(), self.maxlen)
+        return _created(self.items.detach(), self.maxlen)
 
     # -- items -------------------------------------------------------------------------------------------------------------
 
@@ -153,7 +153,7 @@ class CapturedArray(AbstractArray):
     def tolist(self) -> Any:
         if not self.ndim:
             return self.number()
-        return need().call(self.of_list(self.items, ()).as_tensor().tolist)
+        return need().call(_created(self.items, ()).as_tensor().tolist)
 
     # -- what is called when the program runs --------------------------------------------------------------------------------
 
@@ -165,9 +165,7 @@ class CapturedArray(AbstractArray):
         raise AttributeError(name)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        if method != "__call__":
-            raise recorded.refused(f"{ufunc.__name__}.{method}()", "arrays of the program", "use the function of torch")
-        return need().call(ufunc, *inputs, **kwargs)
+        return need().call(ufunc if method == "__call__" else getattr(ufunc, method), *inputs, **kwargs)
 
     def __array_function__(self, function: Any, kinds: Any, args: Any, kwargs: Any) -> Any:
         return need().call(function, *args, **kwargs)
@@ -232,4 +230,13 @@ for _name in ("neg", "pos", "abs", "invert"):
     setattr(CapturedArray, f"__{_name}__", _unary(_name))
 CapturedArray.__ipow__ = _in_place("pow")  # type: ignore[attr-defined]
 CapturedArray.__name__ = "numpy.ndarray"  # in Python's own words for what does not fit
-AbstractArray.captured = CapturedArray.of_list
+
+
+def _created(items: torch.Tensor, maxlen: tuple[int, ...] | None) -> CapturedArray:
+    """Return an array that captured code makes now."""
+    result = CapturedArray.of_list(items, maxlen)
+    need().allocations.own(result)
+    return result
+
+
+AbstractArray.captured = staticmethod(_created)

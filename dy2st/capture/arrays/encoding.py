@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -37,7 +37,7 @@ class Encoder:
         if isinstance(value, torch.Tensor):
             return self._operand(self._session.outside.adopted(value), "tensor")
         if isinstance(value, SYMBOLIC_NUMBERS):
-            tensor = torch.scalar_tensor(value, dtype=_DTYPES[number_kind(value)], device="cpu")
+            tensor = torch.scalar_tensor(cast(Any, value), dtype=_DTYPES[number_kind(value)], device="cpu")
             return self._operand(tensor, "number", number=value)
         if type(value) is list and self._session.lists.of(value) is None:
             return [self.encode(item) for item in value]
@@ -59,7 +59,7 @@ class Encoder:
 
     def _constant(self, array: np.ndarray[Any, Any]) -> torch.Tensor:
         try:
-            return self._session.outside.adopted(torch.from_numpy(array.copy()))
+            return cast(torch.Tensor, self._session.outside.adopted(torch.from_numpy(array.copy())))
         except TypeError:
             raise self.refused(f"an array of {array.dtype}") from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 import operator
@@ -18,10 +19,10 @@ from dy2st.capture.arrays.array import CapturedArray
 from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.recording.patches import methods_patch
 from dy2st.capture.session.session import Session, need, recording
-from dy2st.capture.values.abstract_arrays import AbstractArray
+from dy2st.capture.values.abstract_arrays import AbstractArray, is_open
 from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS
-from dy2st_runtime.arrays.functions import WRITING_FUNCTIONS, names
+from dy2st_runtime.arrays.functions import METHODS, WRITING_FUNCTIONS, functions, names
 
 _TO_NUMBERS = {int: int, float: float, complex: complex, operator.index: int}
 _TAKE_NUMBERS = (range, *(function for function in vars(math).values() if isinstance(function, types.BuiltinFunctionType)))
@@ -31,9 +32,12 @@ _TAKE_NUMBERS = (range, *(function for function in vars(math).values() if isinst
 def otherwise(session: Session, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any] | None:
     """Return what does a call that has to do with arrays known only at run time; ``None`` for any other call."""
     if _is_numpys(function):
-        if not recorded.is_open((args, kwargs)):
-            return functools.partial(_to_be_written, function, args, kwargs) if function in _CREATING else None
+        if not is_open((args, kwargs)):
+            return functools.partial(_to_be_written, function, args, kwargs) if _creates(function) else None
         return functools.partial(_call_numpy, session, function, args, kwargs)
+    method = _method_of(function, args, kwargs)
+    if method is not None:
+        return functools.partial(recorded.call, method, function.__self__, *args, **kwargs)
     if not any(_has_array(value) for value in (*args, *kwargs.values())):
         return None
     return _with_arrays(session, function, args, kwargs)
@@ -43,8 +47,20 @@ def _has_array(value: Any) -> bool:
     return isinstance(value, AbstractArray) or (type(value) in (list, tuple) and any(map(_has_array, value)))
 
 
+def _method_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
+    """Return the name of a method of a known array, or number of NumPy, that gets values known only at run time."""
+    owner = getattr(function, "__self__", None)
+    if not isinstance(owner, (np.ndarray, np.generic)) or not is_open((args, kwargs)):
+        return None
+    return f"ndarray.{function.__name__}" if function.__name__ in METHODS else None
+
+
+def _creates(function: Any) -> bool:
+    return any(function is known for known in _CREATING)
+
+
 def _is_numpys(function: Any) -> bool:
-    if isinstance(function, np.ufunc):
+    if isinstance(function, np.ufunc) or isinstance(getattr(function, "__self__", None), np.ufunc):
         return True
     module = getattr(function, "__module__", None)
     if not isinstance(module, str) or not (module == "numpy" or module.startswith("numpy.")):
@@ -62,7 +78,7 @@ def _to_be_written(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
     return AbstractArray.captured(constant.clone(), ())
 
 
-_CREATING = frozenset((np.zeros, np.ones, np.empty, np.full, np.zeros_like, np.ones_like, np.empty_like, np.full_like))
+_CREATING = (np.zeros, np.ones, np.empty, np.full, np.zeros_like, np.ones_like, np.empty_like, np.full_like)
 """Functions whose arrays are there to be written to."""
 
 
@@ -73,20 +89,29 @@ def _call_numpy(session: Session, function: Any, args: tuple[Any, ...], kwargs: 
         return own(session, *args, **kwargs)
     if name in WRITING_FUNCTIONS and getattr(np, name, None) is function and isinstance(args[0], CapturedArray):
         return args[0].write(name, *args[1:], **kwargs)
-    known = names().get(function)
-    if known is None or kwargs.get("out") is not None:
-        what = f"numpy.{name}()" if known is None else f"numpy.{name}(out=…)"
+    owner = getattr(function, "__self__", None)
+    known = f"{owner.__name__}.{name}" if isinstance(owner, np.ufunc) else names().get(function)
+    target = kwargs.get("out")
+    if isinstance(function, np.ufunc) and isinstance(target, CapturedArray) and function.nout == 1:
+        target.write(f"{known}(out)", *args, **{key: value for key, value in kwargs.items() if key != "out"})
+        return target
+    if known == f"{getattr(owner, '__name__', '')}.at" and isinstance(args[0], CapturedArray):
+        return args[0].write(known, *args[1:])
+    if known not in functions() or target is not None:
+        what = f"numpy.{name}()" if target is None else f"numpy.{name}(out=…)"
         raise errors.CaptureError(
             f"{what} gets values known only at run time",
             session.here(),
             fix="use the function of torch, or mark the function around it with @dy2st.not_to_static",
         )
-    return recorded.call(known, *args, **kwargs)
+    return recorded.call(str(known), *args, **kwargs)
 
 
 def _with_arrays(session: Session, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any] | None:
     """Return what calls a function that knows nothing of arrays of the program."""
     first = args[0] if args else None
+    if function in (copy.copy, copy.deepcopy) and isinstance(first, CapturedArray):
+        return functools.partial(recorded.call, "ndarray.copy", first, "K")
     if function in (round, abs) and isinstance(first, CapturedArray):
         return functools.partial(recorded.call, f"ndarray.__{function.__name__}__" if function is round else "operator.abs", *args)
     if function is torch.from_numpy and isinstance(first, AbstractArray):
@@ -187,7 +212,10 @@ def _atleast(dims: int) -> Callable[..., Any]:
         arrays = [_as_array(session, array) for array in arys]
         if any(array.ndim and array.ndim < dims == 3 for array in arrays):
             raise recorded.refused("atleast_3d()", "one or two dimensions", "index it with None")
-        results = [array[(*places[: dims - array.ndim], Ellipsis)] if array.ndim < dims else array for array in arrays]
+        results = []
+        for array in arrays:
+            index = (*places[: dims - array.ndim], Ellipsis)
+            results.append(array[index] if array.ndim < dims else array)
         return results[0] if len(results) == 1 else tuple(results)
 
     return call
@@ -209,7 +237,8 @@ def _split(session: Session, ary: Any, indices_or_sections: Any, axis: int = 0) 
         example = np.empty([size if dim == axis % array.ndim else 0 for dim, size in enumerate(array.shape)], np.int8)
         places = np.cumsum([part.shape[axis] for part in np.array_split(example, places, axis)])[:-1].tolist()
     before = (slice(None),) * (axis % array.ndim)
-    return [array[(*before, slice(*bounds))] for bounds in zip((0, *places), (*places, None))]
+    indices = [(*before, slice(*bounds)) for bounds in zip((0, *places), (*places, None))]
+    return [array[index] for index in indices]
 
 
 def _equal_split(session: Session, ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:

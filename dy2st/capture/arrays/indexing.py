@@ -34,7 +34,7 @@ def as_view(array: AbstractArray, key: Any) -> AbstractArray | None:
             flips.append(place)
         dim += part is not None
         place += part is None or isinstance(part, slice)
-    return array.captured(array.items[tuple(index)], tuple(flips))
+    return AbstractArray.captured(array.items[tuple(index)], tuple(flips))
 
 
 def _whole(part: Any) -> Any:

@@ -41,6 +41,8 @@ _INTS: tuple[Callable[[int, int], int], ...] = (
     lambda position, run: 1,
 )
 """The same of ints."""
+_Choice = tuple[made_up.Values, Callable[[int, int], int], int]
+"""What sizes are taken to be, and numbers, and in which run."""
 _MOST_BYTES = 1 << 28
 _Contents = Callable[[torch.Tensor], Any]
 
@@ -50,6 +52,12 @@ def _varied(tensor: torch.Tensor) -> None:
         tensor.uniform_(0.5, 1.5) if tensor.dtype.is_floating_point else tensor.fill_(0.5 + 0.25j)
     else:
         tensor.random_(0, 2)
+
+
+def _positive_definite(tensor: torch.Tensor) -> None:
+    _varied(tensor)
+    if tensor.dim() >= 2 and tensor.shape[-1] == tensor.shape[-2]:
+        tensor.zero_().diagonal(dim1=-2, dim2=-1).fill_(2)
 
 
 def _zeros(tensor: torch.Tensor) -> None:
@@ -89,18 +97,17 @@ def shown(session: Session, function: Callable[..., Any], text: str, encoder: En
     refusal: Exception | None = None
     for sizes in _SIZES if any(isinstance(symbol, object) for symbol in symbols) else _SIZES[:1]:
         for ints in _INTS if any(map(_is_int, encoder.numbers)) else _INTS[:1]:
-            runs = [_Run({s: sizes(at, run) for at, s in enumerate(symbols)}, ints, run, fill) for run, fill in _RUNS]
+            known = [({s: sizes(at, run) for at, s in enumerate(symbols)}, ints, run) for run in range(2)]
             try:
-                results = [run.call(function, text, encoder) for run in runs[:2]]
+                runs, results = _first(known, function, text, encoder)
             except Exception as error:  # whatever NumPy raises: it refuses
                 refusal = refusal or error
                 continue
-            for run in runs[2:] if name not in _OF_SIZES else ():
+            for run in [_Run(*known[0], fill) for fill in (_zeros, _ones) if name not in _OF_SIZES]:
                 try:
                     results.append(run.call(function, text, encoder))
                 except Exception:  # a matrix of zeros cannot be inverted
                     results.append(results[0])
-            results += results[:1] * (len(runs) - len(results))
             return _compared(encoder, results, runs, sizes is _SIZES[-1] or ints in _INTS[-2:])
     assert refusal is not None
     is_fixed = not symbols and not any(number is not None for number in encoder.numbers)
@@ -121,7 +128,16 @@ def _is_int(value: Any) -> bool:
 
 _OF_SIZES = frozenset({"polyfit"})
 """Functions whose results have the same sizes for all contents, and that complain of zeros on the standard output."""
-_RUNS: tuple[tuple[int, _Contents], ...] = ((0, _varied), (1, _varied), (0, _zeros), (0, _ones))
+
+
+def _first(known: Sequence[_Choice], function: Callable[..., Any], text: str, encoder: Encoder) -> tuple[list[_Run], list[Any]]:
+    """Return two runs with other sizes, and what they give."""
+    runs = [_Run(*each, _varied) for each in known]
+    try:
+        return runs, [run.call(function, text, encoder) for run in runs]
+    except np.linalg.LinAlgError:
+        runs = [_Run(*each, _positive_definite) for each in known]
+        return runs, [run.call(function, text, encoder) for run in runs]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,13 +16,12 @@ from dy2st.capture.recording import failing
 from dy2st.capture.session.session import Session, need
 from dy2st.capture.types import value_types
 from dy2st.capture.values.abstract_arrays import AbstractArray, torch_dtype
-from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, TaggedUnion, with_option
+from dy2st.capture.values.symbolic import TaggedUnion, with_option
 from dy2st_runtime.arrays import calls
 from dy2st_runtime.primitives import control
 
 _CPU = torch.device("cpu")
-_MAY_RAISE = (ValueError, IndexError, ArithmeticError, RuntimeError)
-"""What NumPy raises for what is in its arguments; no program enters an ``except`` clause for that."""
+_ITEMS = ("ndarray.__getitem__", "operator.setitem", "take", "ndarray.take", "put", "ndarray.put")
 
 
 def refused(what: str, seen: str, fix: str) -> errors.CaptureError:
@@ -52,10 +51,9 @@ def call(name: str, *args: Any, **kwargs: Any) -> Any:
     union = _union_in((args, kwargs))
     if union is not None:
         return session.over(union, lambda option: _with(call, union, option, name, args, kwargs))
-    for kind in _MAY_RAISE:
-        failing.refuse_if_named(session, kind(), f"numpy.{name}()", "test what goes into it with an if statement")
     encoder = Encoder(session, name)
     tree = [name, encoder.encode(list(args)), {key: encoder.encode(value) for key, value in kwargs.items()}]
+    _check_caught(session, name, encoder)
     known = shown(session, calls.called, json.dumps([*tree, None]), encoder, name)
     results = [_tensor(session, leaf, sizes) for leaf, sizes in zip(calls.leaves(known.result), known.sizes, strict=True)]
     session.builder.call(calls.call, (json.dumps([*tree, calls.described(known.result)]), encoder.operands), {}, results)
@@ -70,17 +68,30 @@ def write(name: str, target: AbstractArray, *args: Any, **kwargs: Any) -> None:
     if union is not None:
         session.over(union, lambda option: _with(write, union, option, name, (target, *args), kwargs))
         return
-    for kind in _MAY_RAISE:
-        failing.refuse_if_named(session, kind(), f"numpy's {name}", "test what goes into it with an if statement")
     encoder = Encoder(session, name)
     memory = Encoder(session, name)
     memory.encode(target)
     given = encoder.encode(list(args)), {key: encoder.encode(value) for key, value in kwargs.items()}
     text = json.dumps([name, *given, list(target.flips)])
+    _check_caught(session, name, encoder)
     encoder.operands.append(memory.operands[0])
     encoder.numbers.append(None)
     shown(session, lambda text, operands: calls.written(text, operands[-1], operands[:-1]), text, encoder, name)
     calls.write(text, target.items, encoder.operands[:-1])
+
+
+def _check_caught(session: Session, name: str, encoder: Encoder) -> None:
+    """Refuse what may fail when the program runs, where an ``except`` clause is for that: no program enters it."""
+    errors_: list[Exception] = []
+    if name.startswith("linalg."):
+        errors_.append(np.linalg.LinAlgError())
+    if name in _ITEMS:
+        errors_.append(IndexError())
+    arrays = [tensor for tensor in encoder.operands if tensor.dim()]
+    if len(arrays) > 1 and any(isinstance(size, torch.SymInt) for tensor in arrays for size in tensor.shape):
+        errors_.append(ValueError())
+    for error in errors_:
+        failing.refuse_if_named(session, error, f"numpy.{name}()", "test what goes into it with an if statement")
 
 
 def _union_in(value: Any) -> TaggedUnion | None:
@@ -130,14 +141,3 @@ def _built(example: Any, results: Iterator[torch.Tensor]) -> Any:
         case torch.Tensor():
             return next(results)
     return next(results).item()
-
-
-def is_open(value: Any) -> bool:
-    """Tell whether an argument of NumPy's holds something that only the program knows."""
-    if isinstance(value, (list, tuple)):
-        return any(map(is_open, value))
-    if isinstance(value, dict):
-        return any(map(is_open, value.values()))
-    if isinstance(value, slice):
-        return any(map(is_open, (value.start, value.stop, value.step)))
-    return isinstance(value, (AbstractArray, torch.Tensor, *SYMBOLIC_NUMBERS))

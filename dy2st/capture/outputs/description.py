@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-import numpy as np
 import torch
 from torch import fx
 from torch.utils._pytree import tree_leaves
@@ -26,11 +25,11 @@ from dy2st.capture.environment.users_code import is_heap_type, is_library
 from dy2st.capture.looping.generators import UserGenerator
 from dy2st.capture.objects import cells, made_functions
 from dy2st.capture.operators import identities
+from dy2st.capture.outputs import of_numpy
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import wording
 from dy2st.capture.types import lattice
 from dy2st.capture.values import storage
-from dy2st.capture.values.abstract_arrays import AbstractArray
 from dy2st.capture.values.abstract_objects import AbstractDeque, AbstractObject, AbstractSet, AbstractTuple
 from dy2st.capture.values.dict_views import is_view, name_of
 from dy2st.capture.values.storage import MISSING
@@ -64,7 +63,6 @@ _UNIQUE = (
     *SYMBOLIC_NUMBERS, frozenset, tuple,
 )  # fmt: skip
 """What is there once, or is as good as another that is equal."""
-_OF_NUMPY = (AbstractArray, np.ndarray, np.generic, np.dtype)
 
 
 DEEP = 4
@@ -81,8 +79,7 @@ class Describer:
         self._numbers: dict[int, tuple[int, Any]] = {}
         self._uses: collections.Counter[int] = collections.Counter()
         self._copies: dict[int, Any] = {}
-        self._arrays: list[np.ndarray[Any, Any]] = []
-        """Those of NumPy that were made when the program was."""
+        self._of_numpy = of_numpy.OfNumPy(session, self.describe)
         self._open: set[int] = set()
         """The numbers of what is being described."""
 
@@ -186,8 +183,8 @@ class Describer:
         self._check_copy(value, what)
         if isinstance(value, (Undefined, Stale)):
             value.fail()
-        if isinstance(value, _OF_NUMPY):
-            return self._of_numpy(value, what)
+        if isinstance(value, of_numpy.KINDS):
+            return self._of_numpy.described(value, what)
         if isinstance(value, AbstractObject) or self._is_table(value):
             return self._collection(value, what)
         if has_optional(value):
@@ -195,11 +192,7 @@ class Describer:
         if _is_record(value) and any(map(may_be_undefined, attributes(value).values())):
             return self._attributes_by_way(value, what)
         if isinstance(value, TaggedUnion):
-            value = unions.bound(value)
-        if isinstance(value, TaggedUnion):
-            tag = self.describe(value.tag, what)
-            options = tuple(self.describe(option, what) for option in value.options.values())
-            return TaggedUnionOf(tag, tuple(value.options), options)
+            return self._union(value, what)
         if isinstance(value, Text):
             value = wording.node_value(self.session, value)
         if isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS, RuntimeList, fx.Node)):
@@ -207,6 +200,13 @@ class Describer:
             self.outputs.append(value)
             return Leaf(len(self.outputs) - 1)
         return self._known(value, what)
+
+    def _union(self, value: TaggedUnion, what: str) -> Structure:
+        bound = unions.bound(value)
+        if not isinstance(bound, TaggedUnion):
+            return self.described(bound, what)
+        tag = self.describe(bound.tag, what)
+        return TaggedUnionOf(tag, tuple(bound.options), tuple(self.describe(option, what) for option in bound.options.values()))
 
     def _collection(self, value: Any, what: str) -> Structure:
         if isinstance(value, AbstractSet):
@@ -218,33 +218,6 @@ class Describer:
         if isinstance(value, AbstractTuple):
             return CollectionOf("tuple", (self.describe(value.items, what),))
         return CollectionOf(str(kind_of_table(value)), (self.described(items_of(self.session, value), what),))
-
-    def _of_numpy(self, value: Any, what: str) -> Structure:
-        """Return an array, a number or a dtype of NumPy."""
-        if isinstance(value, np.ndarray):
-            return self._known(value, what) if self.session.tracker.source_of(value) is not None else self._made_array(value, what)
-        if isinstance(value, AbstractArray):
-            kind = "numpy.generic" if value.is_scalar else f"ndarray[{' '.join(map(str, value.flips))}]"
-            return CollectionOf(kind, (self.describe(value.items, what),))
-        plain = value.dtype if isinstance(value, np.generic) else value
-        if plain.kind not in "biufc":
-            return Const(value)
-        if isinstance(value, np.dtype):
-            return CollectionOf("numpy.dtype", (Const(value.str),))
-        return CollectionOf(f"numpy.generic[{value.dtype.str}]", (Const(value.tobytes().hex()),))
-
-    def _made_array(self, array: np.ndarray[Any, Any], what: str) -> Structure:
-        """Return an array that captured code has made: each call makes one."""
-        if array.dtype.kind not in "biufc" or any(
-            np.may_share_memory(array, other) for other in self._arrays if other is not array
-        ):
-            raise errors.CaptureError(
-                f"{self.session.name} {what} an array of {array.dtype} that it makes itself, or several in the same memory",
-                self.session.here(),
-                fix="give a copy(), or a tensor",
-            )
-        self._arrays.append(array)
-        return CollectionOf(f"numpy.array[{array.dtype.str} {' '.join(map(str, array.shape))}]", (Const(array.tobytes().hex()),))
 
     def _check_copy(self, value: Any, what: str) -> None:
         """Check that two that may be one object in Python, and are two in a program, must not be left both."""

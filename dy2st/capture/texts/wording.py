@@ -178,8 +178,8 @@ def _printf(session: Session, value: Any, specification: str) -> Sequence[Any]:
     if isinstance(value, AbstractArray):
         if letter not in "rsa":
             return [(value.number(), "%", specification)]
-        shown = _words(session, value, letter, "")
-        return shown if not width else [(_string(session, shown), "%", f"{width}s")]
+        words = _words(session, value, letter, "")
+        return words if width == "%" else [(_string(session, words), "%", f"{width}s")]
     if _is_leaf(session, value):
         shown: Sequence[Any] = flat(session, value.parts) if isinstance(value, Text) and specification == "%s" else ()
         return shown or [(node_value(session, value), "%", specification)]

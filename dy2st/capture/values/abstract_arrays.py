@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from dy2st.capture.values.abstract_objects import Represents
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS
 
 _DTYPES: dict[torch.dtype, np.dtype[Any]] = {}
 
@@ -61,7 +62,7 @@ class AbstractArray(Represents):
         return numpy_dtype(self.items.dtype)
 
     @property
-    def example(self) -> Any:  # type: ignore[override]
+    def example(self) -> Any:
         """An array of the same dtype and number of dimensions, or a number of the same class."""
         return self.dtype.type(1) if self.is_scalar else np.zeros((1,) * self.items.dim(), self.dtype)
 
@@ -80,3 +81,14 @@ class AbstractArray(Represents):
     def truth(self) -> Any:
         """Return its truth value, symbolic."""
         raise NotImplementedError
+
+
+def is_open(value: Any) -> bool:
+    """Tell whether an argument of NumPy's holds something that only the program knows."""
+    if isinstance(value, (list, tuple)):
+        return any(map(is_open, value))
+    if isinstance(value, dict):
+        return any(map(is_open, value.values()))
+    if isinstance(value, slice):
+        return any(map(is_open, (value.start, value.stop, value.step)))
+    return isinstance(value, (AbstractArray, torch.Tensor, *SYMBOLIC_NUMBERS))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
@@ -74,10 +74,18 @@ def _set_item(target: Any, key: Any, value: Any) -> None:
     target[key] = value
 
 
+def _into(ufunc: Any, target: Any, *args: Any, **kwargs: Any) -> None:
+    ufunc(*args, out=target, **kwargs)
+
+
 @functools.cache
 def functions() -> dict[str, Callable[..., Any]]:
     """Return what a program may call, by name, of the NumPy that is installed."""
-    results: dict[str, Any] = {name: function for name, function in vars(np).items() if isinstance(function, np.ufunc)}
+    ufuncs = [function for function in vars(np).values() if isinstance(function, np.ufunc)]
+    results: dict[str, Any] = {function.__name__: function for function in ufuncs}
+    for function in ufuncs:
+        if function.nin == 2 and function.nout == 1 and function.signature is None:
+            results |= {f"{function.__name__}.{name}": getattr(function, name) for name in ("reduce", "accumulate", "outer")}
     results |= {name: getattr(np, name) for name in _OF_NUMPY + _KINDS if name in vars(np)}
     for room, names in _OF_ROOMS.items():
         module = getattr(np, room)
@@ -93,10 +101,15 @@ def writing_functions() -> dict[str, Callable[..., Any]]:
     results: dict[str, Any] = {name: getattr(np, name) for name in WRITING_FUNCTIONS if name in vars(np)}
     results |= {f"ndarray.{name}": _method(name) for name in WRITING_METHODS}
     results |= {f"operator.{name}": getattr(operator, name) for name in IN_PLACE}
+    for function in vars(np).values():
+        if isinstance(function, np.ufunc) and function.nout == 1:
+            results[f"{function.__name__}(out)"] = functools.partial(_into, function)
+            results[f"{function.__name__}.at"] = function.at
     return results | {"operator.setitem": _set_item}
 
 
 @functools.cache
 def names() -> dict[Any, str]:
     """Return the names of NumPy's own functions, of which aliases have one."""
-    return {function: name for name, function in functions().items() if not name.startswith(("ndarray.", "operator."))}
+    named = {name: function for name, function in functions().items() if not name.startswith(("ndarray.", "operator."))}
+    return {function: name for name, function in named.items() if isinstance(function, Hashable)}
