@@ -109,8 +109,11 @@ class CapturedArray(AbstractArray):
         return self.reshape(-1, order=order)
 
     def squeeze(self, axis: Any = None) -> Any:
-        if self.flips or not all(isinstance(size, int) for size in self.shape):
+        asked = range(self.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+        if self.flips or not all(isinstance(self.shape[dim], int) for dim in asked):
             raise recorded.refused("squeeze()", "sizes that only the program knows", "use reshape()")
+        for dim in asked if axis is not None else ():
+            np.zeros(self.shape[dim])[None].squeeze(1 if self.shape[dim] != 1 else 0)  # raises what eager raises
         return _created(self.items.squeeze() if axis is None else self.items.squeeze(axis), ())
 
     def swapaxes(self, axis1: int, axis2: int) -> Any:

@@ -13,11 +13,12 @@ from dy2st import errors
 from dy2st.capture.attributes import attributes
 from dy2st.capture.branching.assertions import check
 from dy2st.capture.raising.exceptions import raised
+from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.session.session import Session, need
 from dy2st.capture.torch_functions.registry import handles_torch
+from dy2st.capture.types import tensor_traits
 from dy2st.capture.values.abstract_arrays import AbstractArray, numpy_dtype
-
-_NEEDS_DETACH = "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+from dy2st_runtime.arrays import calls
 
 
 def of_tensor(session: Session, tensor: torch.Tensor, force: bool = False) -> AbstractArray:
@@ -32,11 +33,11 @@ def of_tensor(session: Session, tensor: torch.Tensor, force: bool = False) -> Ab
     if tensor.device.type != "cpu":
         words = f"can't convert {tensor.device} device type tensor to numpy. "
         raise raised(TypeError(f"{words}Use Tensor.cpu() to copy the tensor to host memory first."))
-    needs_detach = attributes.attr(tensor, "requires_grad")
-    if needs_detach is True:
-        raise raised(RuntimeError(_NEEDS_DETACH))
-    if needs_detach is not False:
-        check(session, session.call(_negated, needs_detach), RuntimeError, _NEEDS_DETACH)
+    if tensor_traits.AUTOGRAD in tensor_traits.mixed(tensor):
+        needs_detach = attributes.attr(tensor, "requires_grad")
+        check(session, session.call(_negated, needs_detach), RuntimeError, calls.NEEDS_DETACH)
+    elif tensor.requires_grad:
+        raise raised(RuntimeError(calls.NEEDS_DETACH))
     try:
         numpy_dtype(tensor.dtype)
     except TypeError as error:
@@ -45,7 +46,15 @@ def of_tensor(session: Session, tensor: torch.Tensor, force: bool = False) -> Ab
         if is_set:
             words = f"Can't call numpy() on Tensor that has {bit} bit set. Use tensor.resolve_{way}().numpy() instead."
             raise raised(RuntimeError(words))
-    return AbstractArray.captured(tensor.detach(), ())
+    return AbstractArray.captured(_memory(session, tensor), ())
+
+
+def _memory(session: Session, tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor in the same memory; a loaded program checks, too, that none requires a gradient."""
+    with quiet():
+        result = tensor.detach()
+    session.builder.call(calls.memory, (tensor,), {}, result)
+    return result
 
 
 def _negated(flag: Any) -> Any:

@@ -1,6 +1,6 @@
 """What NumPy gives for operands that are known only when the program runs: it is called for some that are made up.
 
-Four calls show it: two with other sizes and numbers, two with other contents. A size of the result that is a size of an operand,
+Five calls show it: three with other sizes and numbers, two with other contents. A size of the result that is a size of an operand,
 or a number that was given, in all of them is that one; one that is always the same is a constant; any other is a new symbol. The
 program checks what was learned.
 """
@@ -22,19 +22,20 @@ from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.recording import made_up
 from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.recording.shapes_of_results import size_shown
-from dy2st.capture.session.session import Session
+from dy2st.capture.session.session import Session, need
+from dy2st.capture.types import value_types
 from dy2st_runtime.arrays import calls
 from dy2st_runtime.primitives import random_state
 
 _PRIMES = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43)
 _SIZES: tuple[Callable[[int, int], int], ...] = (
-    lambda position, run: _PRIMES[(position + 6 * run) % len(_PRIMES)],
+    lambda position, run: _PRIMES[(position + 4 * run) % len(_PRIMES)],
     lambda position, run: 4 + 3 * run,
     lambda position, run: 1,
 )
-"""What a symbol of sizes is taken to be, from its position, in two runs."""
+"""What a symbol of sizes is taken to be, from its position, in three runs."""
 _INTS: tuple[Callable[[int, int], int], ...] = (
-    lambda position, run: 3 + 5 * position + run,
+    lambda position, run: 3 + 5 * position + 4 * run,
     lambda position, run: 1 + run,
     lambda position, run: run,
     lambda position, run: 0,
@@ -43,6 +44,7 @@ _INTS: tuple[Callable[[int, int], int], ...] = (
 """The same of ints."""
 _Choice = tuple[made_up.Values, Callable[[int, int], int], int]
 """What sizes are taken to be, and numbers, and in which run."""
+_RUNS = 3
 _MOST_BYTES = 1 << 28
 _Contents = Callable[[torch.Tensor], Any]
 
@@ -97,7 +99,7 @@ def shown(session: Session, function: Callable[..., Any], text: str, encoder: En
     refusal: Exception | None = None
     for sizes in _SIZES if any(isinstance(symbol, object) for symbol in symbols) else _SIZES[:1]:
         for ints in _INTS if any(map(_is_int, encoder.numbers)) else _INTS[:1]:
-            known = [({s: sizes(at, run) for at, s in enumerate(symbols)}, ints, run) for run in range(2)]
+            known = [({s: sizes(at, run) for at, s in enumerate(symbols)}, ints, run) for run in range(_RUNS)]
             try:
                 runs, results = _first(known, function, text, encoder)
             except Exception as error:  # whatever NumPy raises: it refuses
@@ -131,7 +133,7 @@ _OF_SIZES = frozenset({"polyfit"})
 
 
 def _first(known: Sequence[_Choice], function: Callable[..., Any], text: str, encoder: Encoder) -> tuple[list[_Run], list[Any]]:
-    """Return two runs with other sizes, and what they give."""
+    """Return runs with other sizes, and what they give."""
     runs = [_Run(*each, _varied) for each in known]
     try:
         return runs, [run.call(function, text, encoder) for run in runs]
@@ -147,7 +149,7 @@ class _Run:
     Attributes:
         sizes: what symbols of sizes are.
         ints: what numbers are, from their position and the run.
-        run: 0 or 1.
+        run: 0, 1 or 2.
         fill: gives operands their contents.
     """
 
@@ -165,7 +167,7 @@ class _Run:
                 case torch.SymFloat():
                     yield 0.75 + self.run
                 case torch.SymBool():
-                    yield self.run == 0
+                    yield self.run != 1
                 case _:
                     yield None
 
@@ -187,8 +189,17 @@ class _Run:
             return result
 
 
+def _described(result: Any) -> Any:
+    try:
+        return calls.described(result)
+    except TypeError as error:
+        raise errors.CaptureError(
+            str(error), need().here(), seen=repr(result), fix="use numbers, or the function of torch"
+        ) from None
+
+
 def _compared(encoder: Encoder, results: list[Any], runs: list[_Run], knows_nothing: bool) -> Shown:
-    kinds = [calls.described(result) for result in results]
+    kinds = [_described(result) for result in results]
     other = next((kind for kind in kinds if kind != kinds[0]), None)
     if other is not None:
         raise errors.CaptureError(
@@ -197,10 +208,10 @@ def _compared(encoder: Encoder, results: list[Any], runs: list[_Run], knows_noth
             fix="use the function of torch",
         )
     known = [size for tensor in encoder.operands for size in tensor.shape if isinstance(size, torch.SymInt)]
-    values = [[made_up.taken(size, run.sizes) for size in known] for run in runs[:2]]
+    values = [[made_up.taken(size, run.sizes) for size in known] for run in runs]
     ints = [(position, number) for position, number in enumerate(encoder.numbers) if _is_int(number)]
     known += [number for _, number in ints]
-    for run, one in zip(runs[:2], values, strict=True):
+    for run, one in zip(runs, values, strict=True):
         one += [run.ints(position, run.run) for position, _ in ints]
     sizes = []
     for leaves in zip(*map(calls.leaves, results), strict=True):
@@ -210,7 +221,8 @@ def _compared(encoder: Encoder, results: list[Any], runs: list[_Run], knows_noth
 
 
 def _size(sizes: Sequence[int], known: Sequence[Any], values: Sequence[Sequence[int]], knows_nothing: bool) -> Any:
-    first, second, *others = sizes
-    if any(other != first for other in others) or (knows_nothing and known):
+    if any(other != sizes[0] for other in sizes[_RUNS:]) or (knows_nothing and known):
         return None
-    return size_shown((first, second), known, values)
+    size, again = size_shown((sizes[0], sizes[1]), known, values), size_shown((sizes[0], sizes[2]), known, values[::2])
+    is_same = size is not None and again is not None and value_types.size_of(size) == value_types.size_of(again)
+    return size if is_same else None

@@ -4,6 +4,7 @@
 |---|---|
 | ``call(text, operands)`` | calls a function, and gives the arrays and numbers of the result in order, as tensors |
 | ``write(text, target, operands)`` | calls one that changes its first argument |
+| ``memory(tensor)`` | gives the memory of a tensor for an array, if it requires no gradient |
 
 The text is JSON: ``[name, arguments, arguments by name, result]``. A tensor is handed over as an array in
 the same memory; what is given is checked to be of the kinds that ``result`` names.
@@ -206,6 +207,11 @@ def _read(text: str, writes: bool) -> Any:
     return table[name], args, kwargs, kinds
 
 
+def name_of(text: str) -> str:
+    """Return the name of what a text calls."""
+    return str(json.loads(text)[0])
+
+
 def called(text: str, operands: Sequence[torch.Tensor]) -> Any:
     """Return what NumPy gives."""
     function, args, kwargs, _ = _read(text, False)
@@ -223,10 +229,22 @@ def _call(text: str, operands: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     return checked(called(text, operands), _read(text, False)[3])
 
 
+NEEDS_DETACH = "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+
+
+def _memory(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.requires_grad:
+        raise RuntimeError(NEEDS_DETACH)
+    return tensor.detach()
+
+
+_library.define("memory(Tensor(a) tensor) -> Tensor(a)")
+_library.impl("memory", _memory, "CompositeImplicitAutograd")
 _library.define("call(str text, Tensor[] operands) -> Tensor[]")
 _library.impl("call", _call, "CPU")
 _library.define("write(str text, Tensor(a!) target, Tensor[] operands) -> ()")
 _library.impl("write", written, "CPU")
 _library.impl("write", lambda text, target, operands: None, "Meta")
 call = torch.ops.dy2st_numpy.call.default
+memory = torch.ops.dy2st_numpy.memory.default
 write = torch.ops.dy2st_numpy.write.default
