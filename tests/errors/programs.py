@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -148,7 +149,7 @@ def unlike_its_specification(features):
 
 @mistake(X)
 def library_of_numbers(x):
-    return x * x.detach().numpy().max()
+    return x * zlib.crc32(x.detach().numpy())
 
 
 @not_to_static

@@ -7,6 +7,7 @@ import itertools
 import math
 import random
 import statistics
+import zlib
 
 import torch
 
@@ -145,7 +146,7 @@ def recursive(x):
     "the number of a tensor asked by code without source", calls=signs(), error=DataDependentError, says="use a tensor operation"
 )
 def asks_for_a_number(x):
-    return x * float(x.detach().numpy().sum())
+    return x * zlib.crc32(x.detach().numpy())
 
 
 @CHAPTER.refused("a string of run-time values used as a string", calls=signs(), error=CaptureError, says="Text")

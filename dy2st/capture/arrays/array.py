@@ -170,6 +170,13 @@ class CapturedArray(AbstractArray):
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         return need().call(ufunc if method == "__call__" else getattr(ufunc, method), *inputs, **kwargs)
 
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise errors.DataDependentError(
+            "code that was not converted asks for the contents of an array that is known only when the program runs",
+            need().here(),
+            fix="use a function of NumPy or torch there, or mark the function around it with @dy2st.not_to_static",
+        )
+
     def __array_function__(self, function: Any, kinds: Any, args: Any, kwargs: Any) -> Any:
         return need().call(function, *args, **kwargs)
 

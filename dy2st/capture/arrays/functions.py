@@ -19,7 +19,7 @@ from dy2st.capture.arrays.array import CapturedArray
 from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.recording.patches import methods_patch
 from dy2st.capture.session.session import Session, need, recording
-from dy2st.capture.values.abstract_arrays import AbstractArray, is_open
+from dy2st.capture.values.abstract_arrays import AbstractArray, holds, is_open
 from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS
 from dy2st_runtime.arrays.functions import METHODS, WRITING_FUNCTIONS, functions, names
@@ -38,13 +38,9 @@ def otherwise(session: Session, function: Any, args: tuple[Any, ...], kwargs: di
     method = _method_of(function, args, kwargs)
     if method is not None:
         return functools.partial(recorded.call, method, function.__self__, *args, **kwargs)
-    if not any(_has_array(value) for value in (*args, *kwargs.values())):
+    if not holds((args, kwargs), (AbstractArray,)):
         return None
     return _with_arrays(session, function, args, kwargs)
-
-
-def _has_array(value: Any) -> bool:
-    return isinstance(value, AbstractArray) or (type(value) in (list, tuple) and any(map(_has_array, value)))
 
 
 def _method_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -9,6 +11,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from dy2st import errors
 from dy2st.capture.branching.branch import capture_if_exp
+from dy2st.capture.environment.users_code import is_in_skipped_package
 from dy2st.capture.environment.written_out import Generator
 from dy2st.capture.library import (
     check_surroundings,
@@ -22,6 +25,7 @@ from dy2st.capture.unconverted import drawing
 from dy2st.capture.unconverted.looked_into import PASSING_ON
 from dy2st.capture.unconverted.numbers_given import call_noting_writes, given_numbers
 from dy2st.capture.values import storage
+from dy2st.capture.values.abstract_arrays import AbstractArray
 from dy2st.capture.values.abstract_objects import AbstractDeque, contents
 from dy2st.capture.values.symbolic import TaggedUnion, with_option
 
@@ -59,7 +63,7 @@ def call_plain(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
                 fix="pass torch.stack(items) or torch.cat(items), or loop over the list in converted code",
             )
     flag = next((value for value in (*args, *kwargs.values()) if isinstance(value, torch.SymBool)), None)
-    with hidden_state.check_buffers(session, (*args, *kwargs.values())):
+    with hidden_state.check_buffers(session, (*args, *kwargs.values())), _arrays_checked(session, function, args, kwargs):
         result = (
             given_numbers(session, function, args, kwargs)
             if flag is None
@@ -71,6 +75,24 @@ def call_plain(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
     if not kwargs:
         note_setting(session, function, args, result)
     return result
+
+
+@contextlib.contextmanager
+def _arrays_checked(session: Session, function: Any, args: Any, kwargs: Any) -> Iterator[None]:
+    """Have code that cannot take what stands for an array of NumPy say that it asks for its contents."""
+    try:
+        yield
+    except TypeError as error:
+        has_array = any(isinstance(value, AbstractArray) for value in (*args, *kwargs.values()))
+        if not has_array or is_in_skipped_package(function) or isinstance(error, errors.Dy2stError):
+            raise
+        name = getattr(function, "__qualname__", function)
+        raise errors.DataDependentError(
+            f"{name}() asks for the contents of an array that is known only when the program runs",
+            session.here(),
+            seen=f"{type(error).__name__}: {error}",
+            fix="use a function of NumPy or torch there, or mark the function around it with @dy2st.not_to_static",
+        ) from error
 
 
 def _call_with_flag(session: Session, flag: torch.SymBool, function: Any, args: Any, kwargs: Any) -> Any:

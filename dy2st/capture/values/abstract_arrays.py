@@ -85,10 +85,21 @@ class AbstractArray(Represents):
 
 def is_open(value: Any) -> bool:
     """Tell whether an argument of NumPy's holds something that only the program knows."""
-    if isinstance(value, (list, tuple)):
-        return any(map(is_open, value))
-    if isinstance(value, dict):
-        return any(map(is_open, value.values()))
-    if isinstance(value, slice):
-        return any(map(is_open, (value.start, value.stop, value.step)))
-    return isinstance(value, (AbstractArray, torch.Tensor, *SYMBOLIC_NUMBERS))
+    return holds(value, (AbstractArray, torch.Tensor, *SYMBOLIC_NUMBERS))
+
+
+def holds(value: Any, kinds: tuple[Any, ...]) -> bool:
+    """Tell whether a value is of some kinds, or a tuple, list, dict or slice with one that is."""
+    waiting, seen = [value], set[int]()
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, kinds):
+            return True
+        if id(part) in seen or type(part) not in (tuple, list, dict, slice):
+            continue
+        seen.add(id(part))
+        if type(part) is slice:
+            waiting += (part.start, part.stop, part.step)
+        else:
+            waiting += part.values() if type(part) is dict else part
+    return False
