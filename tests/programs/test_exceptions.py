@@ -183,7 +183,7 @@ def test_a_refusal_goes_past_the_users_handlers():
     def f(x):
         try:
             if x.sum() > 0:
-                return torch.from_numpy(x.numpy() * 2)
+                return torch.tensor(memoryview(x.numpy()).tolist()) * 2
             return x
         except Exception:
             return x * 100

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -492,9 +491,7 @@ def test_optimizer_step_is_refused():
         dy2st.to_static(f)(vec(1, 2, 3))
 
 
-@pytest.mark.parametrize(
-    "read", [lambda x: np.sort(x.detach().numpy()), lambda x: np.asarray(x.detach()), lambda x: [x.untyped_storage()[0]]]
-)
+@pytest.mark.parametrize("read", [lambda x: memoryview(x.detach().numpy()), lambda x: [x.untyped_storage()[0]]])
 def test_a_forward_that_reads_the_data_of_a_tensor_is_refused(read):
     class Sorted(torch.autograd.Function):
         @staticmethod

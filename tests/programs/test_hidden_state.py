@@ -122,7 +122,7 @@ def buffer_made_before(x):
 
 
 def item_of_a_buffer_made_before(x):
-    made = np.zeros(3)[1:]
+    made = np.arange(3.0)[1:]
     if x > 0:
         made[0] = 1.0
     return made.sum()
@@ -136,7 +136,7 @@ def buffer_made_before_grows(x):
 
 
 def buffer_given_to_a_library(x):
-    made = np.zeros(3)
+    made = np.arange(3.0)
     if x > 0:
         np.add(made, 1, out=made)
     return made.sum()

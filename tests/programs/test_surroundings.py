@@ -253,7 +253,7 @@ def test_what_the_environment_says_is_checked_at_each_call(monkeypatch, tmp_path
 @pytest.mark.parametrize(
     "make",
     [
-        lambda x: np.zeros(2), lambda x: iter([1, 2]), lambda x: zip([1], [2]), lambda x: torch.jit.fork(lambda y: y, x),
+        lambda x: np.array([None]), lambda x: iter([1, 2]), lambda x: zip([1], [2]), lambda x: torch.jit.fork(lambda y: y, x),
     ],
 )  # fmt: skip
 def test_what_a_library_makes_at_each_call_cannot_be_returned(make):

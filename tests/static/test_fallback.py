@@ -24,19 +24,19 @@ X = torch.tensor([1.0, -2.0, 4.0])
 
 def listed(x: Any) -> Any:
     """What dy2st refuses."""
-    return [float(value) for value in x.detach().numpy()]
+    return [float(value) for value in memoryview(x.detach().numpy())]
 
 
 def numbers(x: Any) -> Any:
     if x.sum() > 0:
-        return [value * 2 for value in x.detach().numpy()]
+        return [value * 2 for value in memoryview(x.detach().numpy())]
     return []
 
 
 def only_floats(x: Any) -> Any:
     """Captured for integers, refused for floats."""
     if x.is_floating_point():
-        return x * len({value for value in x.numpy()})
+        return x * len({value for value in memoryview(x.numpy())})
     if x.sum() > 0:
         return x * 2
     return x

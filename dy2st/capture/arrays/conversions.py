@@ -15,7 +15,6 @@ from dy2st.capture.branching.assertions import check
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.session.session import Session, need
-from dy2st.capture.torch_functions.registry import handles_torch
 from dy2st.capture.types import tensor_traits
 from dy2st.capture.values.abstract_arrays import AbstractArray, numpy_dtype
 from dy2st_runtime.arrays import calls
@@ -61,9 +60,12 @@ def _negated(flag: Any) -> Any:
     return not flag
 
 
-@handles_torch(torch.Tensor.numpy)
-def _numpy(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return of_tensor(session, args[0], **kwargs)
+def owner_of_numpy(function: Any, args: tuple[Any, ...]) -> torch.Tensor | None:
+    """Return the tensor whose method ``numpy`` a call is of; ``None`` for any other call."""
+    if function is torch.Tensor.numpy and args and isinstance(args[0], torch.Tensor):
+        return args[0]
+    owner = getattr(function, "__self__", None)
+    return owner if isinstance(owner, torch.Tensor) and function.__name__ == "numpy" else None
 
 
 def from_numpy(array: AbstractArray) -> torch.Tensor:

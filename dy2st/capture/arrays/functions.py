@@ -29,12 +29,21 @@ _TAKE_NUMBERS = (range, *(function for function in vars(math).values() if isinst
 """Functions of Python that take a number of NumPy for its value."""
 
 
+_PACKAGES = frozenset({"builtins", "numpy", "torch", "functools"})
+"""Where the classes are of functions, methods and classes that are not the user's own callable objects."""
+
+
 def otherwise(session: Session, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any] | None:
     """Return what does a call that has to do with arrays known only at run time; ``None`` for any other call."""
+    if type(function).__module__.partition(".")[0] not in _PACKAGES:
+        return None  # an object of the user's, which is asked nothing
     if _is_numpys(function):
         if not is_open((args, kwargs)):
             return functools.partial(_to_be_written, function, args, kwargs) if _creates(function) else None
         return functools.partial(_call_numpy, session, function, args, kwargs)
+    owner = conversions.owner_of_numpy(function, args)
+    if owner is not None:
+        return functools.partial(conversions.of_tensor, session, owner, **kwargs)
     method = _method_of(function, args, kwargs)
     if method is not None:
         return functools.partial(recorded.call, method, function.__self__, *args, **kwargs)

@@ -159,9 +159,9 @@ def check_array(session: Session, given: Any) -> None:
         given: the key and the value.
 
     Raises:
-        CaptureError: only the program knows whether, where or what is written.
+        CaptureError: only the program knows where or what is written.
     """
-    if is_open(given) or not session.blocks.at_root:
+    if is_open(given):
         raise errors.CaptureError(
             "an array that is known is written to where tensors decide",
             session.here(),
