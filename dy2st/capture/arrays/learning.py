@@ -19,11 +19,11 @@ from torch.utils._python_dispatch import _disable_current_modes
 from dy2st import errors
 from dy2st.capture.arrays.encoding import Encoder
 from dy2st.capture.raising.exceptions import raised
-from dy2st.capture.recording import made_up
 from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.recording.shapes_of_results import size_shown
 from dy2st.capture.session.session import Session, need
 from dy2st.capture.types import value_types
+from dy2st.capture.values import made_up
 from dy2st_runtime.arrays import calls
 from dy2st_runtime.primitives import random_state
 

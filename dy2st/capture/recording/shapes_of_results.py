@@ -26,8 +26,8 @@ from torch._subclasses.fake_tensor import (
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils._pytree import tree_leaves, tree_map, tree_map_only, tree_structure
 
-from dy2st.capture.recording import made_up
 from dy2st.capture.recording.capturing import Capturing
+from dy2st.capture.values import made_up
 from dy2st_runtime.ir.operators import present
 from dy2st_runtime.primitives import control
 
