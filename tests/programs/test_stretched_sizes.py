@@ -123,3 +123,23 @@ def test_what_is_known_of_a_size_on_one_way_holds_there_alone():
     for order in (rows, rows[::-1]):
         agree(squeezed, [(x,) for x in order])
         agree(expanded, [(x,) for x in order])
+
+
+def test_sizes_of_what_is_there_on_some_ways_are_asked_on_these():
+    def f(x, n):
+        parts = []
+        for k in range(1, n):
+            parts.append(x * k)
+        if len(parts) > 0:
+            stacked = torch.stack(parts, dim=1)
+            weights = torch.ones(1) * 0.5 if n == 2 else torch.arange(n - 1) * 1.0
+        else:
+            stacked = None
+        if stacked is not None:
+            added = torch.einsum("k,bkc->bc", weights, stacked)
+        else:
+            added = 0
+        return x + added
+
+    x = torch.rand(2, 3)
+    agree(lambda x, n: f(x, int(n)), [(x, torch.tensor(n)) for n in (3, 2, 1, 4)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -86,7 +87,8 @@ def _arrays_checked(session: Session, function: Any, args: Any, kwargs: Any) -> 
         has_array = any(isinstance(value, AbstractArray) for value in (*args, *kwargs.values()))
         if not has_array or is_in_skipped_package(function) or isinstance(error, errors.Dy2stError):
             raise
-        name = getattr(function, "__qualname__", function)
+        called = function.args[0] if isinstance(function, functools.partial) and function.args else function  # ``type.__call__``
+        name = getattr(called, "__qualname__", called)
         raise errors.DataDependentError(
             f"{name}() asks for the contents of an array that is known only when the program runs",
             session.here(),
