@@ -125,3 +125,15 @@ def test_a_test_and_what_is_false_is_false_on_all_ways():
 
     agree(program, [(sign * torch.ones(3), is_wanted) for sign in (1, -1) for is_wanted in (False,)], programs=1)
     agree(lambda x: program(x, True), [(torch.ones(3),), (-torch.ones(3),)], programs=1)
+
+
+def distances(x, step, rows):
+    padding = (torch.tensor(x.shape[-1]) / step).ceil().to(torch.int64) * step - x.shape[-1]
+    points = torch.nn.functional.pad(x, (0, padding)).view(-1, 4)
+    return torch.cdist(points[None], rows[None], p=2)[0], torch.cdist(x, x, p=1).sum()
+
+
+def test_distances_of_as_many_points_as_the_program_counts():
+    rows = torch.randn(7, 4, requires_grad=True)
+    calls = [(torch.randn(2, 2 * k - 1), torch.tensor(4), rows) for k in (3, 4, 80)]  # from 26 points on by products of matrices
+    agree(distances, calls, spec=[dy2st.InputSpec([None, None]), dy2st.InputSpec([], "int64"), dy2st.InputSpec([7, 4])])

@@ -107,7 +107,7 @@ def learned(session: Capturing, func: Any, args: Any, kwargs: Any, error: Except
         error: what the operator raises for them.
     """
     asks_for_data = (GuardOnDataDependentSymNode, DataDependentOutputException, DynamicOutputShapeException)
-    if (isinstance(error, asks_for_data) and not _is_least_squares(func, args, kwargs)) or not _is_functional(func):
+    if (isinstance(error, asks_for_data) and not _is_sized_by_operands(func, args, kwargs)) or not _is_functional(func):
         return None
     leaves = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
     numbers = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, (torch.SymFloat, torch.SymBool))]
@@ -125,9 +125,10 @@ def learned(session: Capturing, func: Any, args: Any, kwargs: Any, error: Except
     return None
 
 
-def _is_least_squares(func: Any, args: Any, kwargs: Any) -> bool:
-    """Tell whether it is ``lstsq`` with the driver of the CPU that leaves no residuals: theirs are there for a full rank alone."""
-    return func is torch.ops.aten.linalg_lstsq.default and args[0].is_cpu and kwargs.get("driver") in (None, "gelsy")
+def _is_sized_by_operands(func: Any, args: Any, kwargs: Any) -> bool:
+    """Whether what it asks decides how it computes alone, as with ``cdist``, and with the driver of ``lstsq`` without residuals."""
+    aten, plain = torch.ops.aten, kwargs.get("driver") in (None, "gelsy")
+    return func is aten.cdist.default or (func is aten.linalg_lstsq.default and args[0].is_cpu and plain)
 
 
 def _is_functional(func: Any) -> bool:

@@ -67,6 +67,8 @@ def _judged(name: str, kind: str, sizes: int) -> dict[str, Any]:
     warnings.simplefilter("ignore")
     try:
         subject = building.built(name, kind, sizes)
+    except building.AbsentError as error:
+        return {"name": name, "verdict": judging.ABSENT, "message": str(error)}
     except Exception as error:
         trace = "" if isinstance(error, building.NotBuiltError) else traceback.format_exc()
         return {"name": name, "verdict": NOT_BUILT, "message": f"{type(error).__name__}: {error}", "traceback": trace}

@@ -10,14 +10,18 @@ import torch
 from tests.corpus import judging
 from tests.corpus.architectures import catalogue
 from tests.corpus.architectures.inputs import SIZES, Arguments
-from tests.corpus.architectures.shrinking import shrunk
+from tests.corpus.architectures.shrinking import LEVELS, Shrinking, shrunk
 from tests.corpus.registry import Subject
 
-MOST_PARAMETERS = 60_000_000
+MOST_PARAMETERS = 90_000_000
 
 
 class NotBuiltError(Exception):
     """Eager cannot run what was built."""
+
+
+class AbsentError(Exception):
+    """The architecture needs a library that is not installed."""
 
 
 class Wrapper(torch.nn.Module):
@@ -57,22 +61,28 @@ def built(name: str, kind: str, sizes: int = len(SIZES)) -> Subject:
         NotBuiltError: there are none.
     """
     reasons: list[str] = []
-    for level in (0, 1):
+    for how in LEVELS:
         try:
-            model = _model(name, level)
+            model = _model(name, how)
+        except ImportError as error:
+            raise AbsentError(" ".join(str(error).split())) from error
         except Exception as error:
-            reasons.append(f"level {level}: {type(error).__name__}: {error}")
+            reasons.append(_told(error))
             continue
         subject = _subject(name, model, kind, sizes, reasons)
         if subject is not None:
             return subject
-    raise NotBuiltError("\n".join(" ".join(reason.split())[:220] for reason in reasons))
+    raise NotBuiltError("\n".join(dict.fromkeys(reasons)))
 
 
-def _model(name: str, level: int) -> Any:
+def _told(error: Exception) -> str:
+    return " ".join(f"{'' if isinstance(error, NotBuiltError) else type(error).__name__}: {error}".split())[:220]
+
+
+def _model(name: str, how: Shrinking) -> Any:
     config_class, model_class = catalogue.classes(name)
     torch.manual_seed(0)
-    config = shrunk(config_class, level, name)
+    config = shrunk(config_class, how, name)
     with torch.device("meta"):
         size = sum(parameter.numel() for parameter in model_class(copy.deepcopy(config)).parameters())
     if size > MOST_PARAMETERS:
@@ -81,22 +91,34 @@ def _model(name: str, level: int) -> Any:
 
 
 def _subject(name: str, model: Any, kind: str, sizes: int, reasons: list[str]) -> Subject | None:
-    for candidates in zip(*(Arguments(name, model, number).candidates() for number in range(sizes))):
-        subject = Subject(_function(model, kind), candidates)
-        try:
-            first, second = copy.deepcopy(subject), copy.deepcopy(subject)
-            for number in range(sizes):
-                seen = judging.observe(first.function, first, number)[0]
-                if seen["error"] is not None:
-                    raise seen["error"]
-                again = judging.observe(second.function, second, number)[0]
-                if judging.compare(seen, again)[0] != judging.SAME:
-                    raise NotBuiltError(f"eager differs from eager: {judging.compare(seen, again)[1]}")
-        except Exception as error:
-            reasons.append(f"{', '.join(candidates[0])}: {type(error).__name__}: {error}")
-            continue
-        return subject
+    makers = [Arguments(name, model, number) for number in range(len(SIZES))]
+    for keys, variant in makers[0].candidates():
+        for _ in range(2):
+            try:
+                calls = [maker.arguments(keys, variant) for maker in makers]
+                subject = Subject(_function(model, kind), calls)
+                _run(subject, sizes)
+            except LookupError:
+                break
+            except Exception as error:
+                reasons.append(_told(error))
+                if not all([maker.learns(str(error)) for maker in makers]):
+                    break
+            else:
+                return subject
     return None
+
+
+def _run(subject: Subject, sizes: int) -> None:
+    """Call in eager, on two copies: what differs between these cannot be judged."""
+    first, second = copy.deepcopy(subject), copy.deepcopy(subject)
+    for number in range(sizes):
+        seen = judging.observe(first.function, first, number)[0]
+        if seen["error"] is not None:
+            raise NotBuiltError(f"{type(seen['error']).__name__}: {seen['error']}") from seen["error"]
+        again = judging.observe(second.function, second, number)[0]
+        if judging.compare(seen, again)[0] != judging.SAME:
+            raise NotBuiltError(f"eager differs from eager: {judging.compare(seen, again)[1]}")
 
 
 def _function(model: Any, kind: str) -> Any:

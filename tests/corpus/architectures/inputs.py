@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -28,6 +29,7 @@ class Arguments:
         self.name, self.model, self.config = name, model, model.config
         self.batch, self.length = SIZES[number]
         self.number = number
+        self.features_asked = 0
         self.random = torch.Generator().manual_seed(number)
         self.parameters = {
             key: parameter
@@ -35,30 +37,41 @@ class Arguments:
             if key != "self" and parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
         }
 
-    def candidates(self) -> Iterator[dict[str, Any]]:
-        """Give sets of arguments, the fullest first."""
+    def candidates(self) -> Iterator[tuple[list[str], int]]:
+        """Give names of arguments, the fullest set first, with the variant of the arguments."""
         fixed = INPUTS.get(self.name, {})
         needed = [key for key, p in self.parameters.items() if p.default is p.empty]
         main = [self.model.main_input_name] if self.model.main_input_name in self.parameters else []
         texts = [key for key in ("input_ids", "decoder_input_ids") if key in self.parameters]
-        pixels = [key for key in ("pixel_values",) if key in self.parameters]
+        pixels = [key for key in ("pixel_values", "image_grid_thw", "image_sizes") if key in self.parameters]
+        sounds = [key for key in ("input_features", "input_values") if key in self.parameters]
         masks = ["attention_mask"] if "attention_mask" in self.parameters and "input_ids" in self.parameters else []
         sets = [
-            [*needed, *main, *texts, *pixels, *masks], [*needed, *main, *texts, *masks], [*needed, *main, *texts], [*needed, *main],
-            [*needed, *pixels], [*needed], [*needed, *texts[:1]],
+            [*needed, *main, *texts, *pixels, *masks], [*needed, *main, *texts, *pixels[:1], *masks], [*needed, *main, *texts, *sounds, *masks],
+            [*needed, *main, *texts, *masks], [*needed, *main, *texts], [*needed, *main], [*needed, *pixels], [*needed, *sounds],
+            [*needed], [*needed, *texts[:1]],
         ]  # fmt: skip
         seen: list[list[str]] = []
         for keys in sets:
-            keys = list(dict.fromkeys([*keys, *fixed]))
+            keys = list(dict.fromkeys([key for key in [*keys, *fixed] if fixed.get(key, 0) is not None]))
             if keys in seen or not keys:
                 continue
             seen.append(keys)
-            for variant in range(2 if "pixel_values" in keys or "input_values" in keys else 1):
-                self.random.manual_seed(self.number)
-                try:
-                    yield {key: self._argument(key, fixed, variant) for key in keys if fixed.get(key, 0) is not None}
-                except LookupError:
-                    continue
+            for variant in range(3 if {"pixel_values", "input_values", "input_features"} & set(keys) else 1):
+                yield keys, variant
+
+    def arguments(self, keys: list[str], variant: int) -> dict[str, Any]:
+        """Return the arguments of a call."""
+        self.random.manual_seed(self.number)
+        return {key: self._argument(key, INPUTS.get(self.name, {}), variant) for key in keys}
+
+    def learns(self, message: str) -> bool:
+        """Tell whether another try with as many special words as an error asks for makes sense."""
+        asked = re.search(r"tokens: \D*(\d+),? .*features:? \D*(\d+)", message)
+        if asked is None or self.features_asked or "image" not in message.lower():
+            return False
+        self.features_asked = int(asked[2]) // SIZES[0][0]
+        return True
 
     def _argument(self, key: str, fixed: dict[str, Any], variant: int) -> Any:
         if key in fixed:
@@ -87,29 +100,46 @@ class Arguments:
     def ids(self, length: int | None = None) -> torch.Tensor:
         """Return numbers of words that have no special meaning."""
         size = self.get("vocab_size", part=("text_config", "llm_config", "encoder", "text_encoder"), default=100)
-        return self.ints(min(size if isinstance(size, int) else 100, 190), self.batch, length or self.length, low=5)
+        words = self.ints(min(size if isinstance(size, int) else 100, 190), self.batch, length or self.length, low=5)
+        if not self.features_asked or length is not None:
+            return words
+        token = self.get("image_token_id", "image_token_index", part=("text_config",))
+        return torch.cat([words[:, :2], torch.full((self.batch, self.features_asked), token), words[:, 2:]], 1)
 
     def image(self, variant: int) -> torch.Tensor:
-        """Return images; the second variant is larger."""
+        """Return images; the second variant has pairs of them, or videos, the third is larger."""
         where = ("vision_config", "backbone_config", "encoder", "image_config")
         size = self.get("image_size", "img_size", "pretrain_image_size", part=where, default=64)
         size = tuple(size) if isinstance(size, (list, tuple)) else (size, size)
         channels = self.get("num_channels", "in_channels", "in_chans", part=where, default=3)
         channels = channels if isinstance(channels, int) else 3
-        return self.floats(self.batch, channels, *(s * (2 if variant else 1) for s in size))
+        if "image_grid_thw" in self.parameters and variant == 0:
+            return self.patches(channels)
+        many = (self.get("num_frames", default=2),) if variant == 1 else ()
+        return self.floats(self.batch, *many, channels, *(s * (2 if variant == 2 else 1) for s in size))
+
+    def patches(self, channels: int) -> torch.Tensor:
+        """Return an image of 4 x 4 patches for each text, each patch a row."""
+        where = ("vision_config",)
+        patch, frames = self.get("patch_size", part=where), self.get("temporal_patch_size", part=where, default=1)
+        return self.floats(self.batch * 16, channels * frames * patch * patch)
 
     def padding(self) -> torch.Tensor:
         """Return a mask whose last row ends early."""
-        mask = torch.ones(self.batch, self.length, dtype=torch.long)
+        mask = torch.ones(self.batch, self.length + self.features_asked, dtype=torch.long)
         mask[-1, -3:] = 0
         return mask
 
     def features(self, variant: int) -> torch.Tensor:
-        """Return a spectrogram."""
+        """Return a spectrogram; the variants have the time first."""
         where = ("audio_config", "encoder_config", "encoder", "audio_encoder_config")
         bins = self.get("num_mel_bins", "input_feat_per_channel", "feature_size", "n_mels", part=where, default=80)
         frames = self.get("max_source_positions", part=where, default=None)
-        return self.floats(self.batch, bins, 2 * frames) if frames else self.floats(self.batch, 8 * self.length, bins)
+        if variant == 2:
+            return self.floats(self.batch, 8 * self.length, self.get("hidden_size", "input_dim", part=where, default=80))
+        return (
+            self.floats(self.batch, bins, 2 * frames) if frames and not variant else self.floats(self.batch, 8 * self.length, bins)
+        )
 
     def wave(self, variant: int) -> torch.Tensor:
         """Return sound; the second variant has a dimension for the channels."""
@@ -126,6 +156,8 @@ MAKERS: dict[str, Callable[[Arguments, int], Any]] = {
     "attention_mask": lambda a, _: a.padding(),
     "pixel_values": lambda a, v: a.image(v),
     "pixel_values_videos": lambda a, v: a.image(v).unsqueeze(1).repeat(1, a.get("num_frames", default=4), 1, 1, 1),
+    "image_grid_thw": lambda a, _: torch.tensor([[1, 4, 4]] * a.batch),
+    "image_sizes": lambda a, _: torch.tensor([[64, 64]] * a.batch),
     "input_values": lambda a, v: a.wave(v),
     "input_features": lambda a, v: a.features(v),
     "bbox": lambda a, _: a.ints(400, a.batch, a.length, 2).repeat(1, 1, 2).sort(-1).values,

@@ -2,10 +2,71 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
-CONFIGURATIONS: dict[str, dict[str, Any]] = {}
-"""By the type of the model: fields of its configuration; ``part.field`` is one of a configuration inside."""
+import torch
 
-INPUTS: dict[str, dict[str, Any]] = {}
-"""By the name of the architecture: arguments by name, or functions of the configuration and the number of the call."""
+
+def _residual(*stages: str) -> Any:
+    from transformers import ResNetConfig
+
+    return ResNetConfig(
+        embedding_size=8, hidden_sizes=[8, 16, 24, 32], depths=[1, 1, 1, 1], layer_type="basic", out_features=list(stages)
+    )
+
+
+_RESIDUAL = functools.partial(_residual, "stage1", "stage2", "stage3", "stage4")
+_LAST_THREE = functools.partial(_residual, "stage2", "stage3", "stage4")
+
+_ROPE = {"rope_type": "default", "rope_theta": 10000.0, "alpha": 1.0}
+
+CONFIGURATIONS: dict[str, dict[str, Any]] = {
+    "detr": {"backbone_config": _RESIDUAL},
+    "conditional_detr": {"backbone_config": _RESIDUAL},
+    "dab_detr": {"backbone_config": _RESIDUAL},
+    "dab-detr": {"backbone_config": _RESIDUAL},
+    "deformable_detr": {"backbone_config": _LAST_THREE},
+    "table_transformer": {"backbone_config": _RESIDUAL},
+    "omdet_turbo": {"backbone_config": _LAST_THREE},
+    "ministral": {"rope_parameters": _ROPE},
+    "hunyuan_v1_dense": {"rope_parameters": _ROPE},
+    "hunyuan_v1_moe": {"rope_parameters": _ROPE},
+    "hunyuan_vl_text": {"rope_parameters": {**_ROPE, "xdrope_section": [2, 2, 2, 2]}},
+    "esm": {"vocab_size": 33, "pad_token_id": 1, "mask_token_id": 32},
+    "bamba": {"attn_layer_indices": [1]},
+    "granitemoehybrid": {"layer_types": ["linear_attention", "full_attention"], "num_hidden_layers": 2},
+    "gpt_neo": {"num_layers": 2, "attention_types": [[["global", "local"], 1]]},
+    "codegen": {"rotary_dim": 8},
+    "gptj": {"rotary_dim": 8},
+    "autoformer": {"prediction_length": 6, "context_length": 12},
+    "informer": {"prediction_length": 6, "context_length": 12},
+    "time_series_transformer": {"prediction_length": 6, "context_length": 12},
+}
+"""By the name or type of the model: fields of its configuration; ``part.field`` is one of a configuration inside."""
+
+INPUTS: dict[str, dict[str, Any]] = {
+    "align": {"attention_mask": lambda a: a.padding()},
+    "layoutlmv3": {"pixel_values": None},
+    "bros": {"bbox": lambda a: torch.rand(a.batch, a.length, 8, generator=a.random)},
+    "clap": {"input_features": lambda a: a.floats(a.batch, 1, 64, 64)},
+    "clvp": {"input_features": lambda a: a.floats(a.batch, 80, 40)},
+    "udop": {"bbox": lambda a: torch.rand(a.batch, a.length, 4, generator=a.random).sort(-1).values},
+    "rag": {"context_input_ids": lambda a: a.ids(), "context_attention_mask": lambda a: a.padding(),
+            "doc_scores": lambda a: a.floats(a.batch, 1)},
+    "lxmert": {"visual_feats": lambda a: a.floats(a.batch, 5, a.config.visual_feat_dim),
+               "visual_pos": lambda a: a.floats(a.batch, 5, a.config.visual_pos_dim)},
+    "speech_to_text": {"input_features": lambda a: a.floats(a.batch, 8 * a.length, 80), "decoder_input_ids": lambda a: a.ids(6)},
+    "speecht5": {"input_values": lambda a: a.ids(), "decoder_input_values": lambda a: a.floats(a.batch, 8, 80)},
+    "decision_transformer": {
+        "states": lambda a: a.floats(a.batch, a.length, a.config.state_dim), "actions": lambda a: a.floats(a.batch, a.length, a.config.act_dim),
+        "rewards": lambda a: a.floats(a.batch, a.length, 1), "returns_to_go": lambda a: a.floats(a.batch, a.length, 1),
+        "timesteps": lambda a: a.ints(50, a.batch, a.length), "attention_mask": lambda a: a.padding(),
+    },
+    "pix2struct": {"flattened_patches": lambda a: a.floats(a.batch, a.length, 770).abs(), "decoder_input_ids": lambda a: a.ids(6)},
+    "speech_encoder_decoder": {"input_values": lambda a: a.wave(0), "decoder_input_ids": lambda a: a.ids(6)},
+    "seggpt": {"prompt_pixel_values": lambda a: a.image(0), "prompt_masks": lambda a: a.image(0)},
+    "perceiver": {"inputs": lambda a: a.floats(a.batch, a.length, a.config.d_model)},
+    "idefics": {"pixel_values": lambda a: a.image(0).unsqueeze(1), "image_attention_mask": lambda a: torch.ones(a.batch, a.length, 1)},
+}  # fmt: skip
+"""By the name of the architecture: arguments by name, or functions that make them; ``None`` for one that is not given."""
