@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import inspect
@@ -23,6 +24,8 @@ from dy2st.capture.values.symbolic import TaggedUnion
 
 _ABSTRACT = frozenset({"builtins", "abc", "typing", "collections.abc", "_collections_abc"})
 """Modules of which the classes that a plain one may have as bases hold nothing."""
+_NEW_CONTAINERS = (dict.__new__, list.__new__, collections.OrderedDict.__new__, collections.deque.__new__)
+"""They make an empty one, whatever they get."""
 Plainly = Callable[[Session, Any, Any, Any], Any]
 """Calls something as it is."""
 
@@ -46,7 +49,8 @@ def instantiate(session: Session, kind: type, args: Any, kwargs: Any, plainly: P
         result = session.call(new, kind, *args, **kwargs)
         _initialize(session, kind, result, args, kwargs)
         return result
-    plain = (new is object.__new__ or is_error) and isinstance(init, types.FunctionType)
+    is_container = new in _NEW_CONTAINERS and kind.__module__ != collections.__name__
+    plain = (new is object.__new__ or is_error or is_container) and isinstance(init, types.FunctionType)
     if plain and not is_skipped(init) and session.operators.convert(cast(types.FunctionType, init)) is not None:
         result = registered(session, new(kind, *args) if is_error else new(kind))
         session.call(types.MethodType(init, result), *args, **kwargs)
@@ -63,6 +67,19 @@ def instantiate(session: Session, kind: type, args: Any, kwargs: Any, plainly: P
         cells.give_attributes(session, result)
         return result
     return registered(session, plainly(session, make, args, kwargs | _made_defaults(session, kind, args, kwargs)))
+
+
+def keeps(session: Session, function: types.FunctionType, args: Any, kwargs: Any) -> bool:
+    """Call the ``__init__`` that ``dataclasses`` has written, if it is one that another function calls; it keeps what it gets."""
+    kind = type(args[0]) if args else object
+    fields = getattr(kind, "__dataclass_fields__", {})
+    if function.__name__ != "__init__" or not fields or not _is_generated(kind, function) or _has_union((args[1:], kwargs)):
+        return False
+    code = function.__code__
+    if not {*code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]} <= fields.keys():
+        return False
+    function(*args, **(kwargs | _made_defaults(session, kind, args[1:], kwargs)))
+    return True
 
 
 def registered(session: Session, value: Any) -> Any:

@@ -43,7 +43,7 @@ class Arguments:
         needed = [key for key, p in self.parameters.items() if p.default is p.empty]
         main = [self.model.main_input_name] if self.model.main_input_name in self.parameters else []
         texts = [key for key in ("input_ids", "decoder_input_ids") if key in self.parameters]
-        pixels = [key for key in ("pixel_values", "image_grid_thw", "image_sizes") if key in self.parameters]
+        pixels = [key for key in ("pixel_values", "image_grid_thw", "mm_token_type_ids", "image_sizes") if key in self.parameters]
         sounds = [key for key in ("input_features", "input_values") if key in self.parameters]
         masks = ["attention_mask"] if "attention_mask" in self.parameters and "input_ids" in self.parameters else []
         sets = [
@@ -106,6 +106,12 @@ class Arguments:
         token = self.get("image_token_id", "image_token_index", part=("text_config",))
         return torch.cat([words[:, :2], torch.full((self.batch, self.features_asked), token), words[:, 2:]], 1)
 
+    def kinds(self) -> torch.Tensor:
+        """Return which words stand for images."""
+        kinds = torch.zeros(self.batch, self.length + self.features_asked, dtype=torch.long)
+        kinds[:, 2 : 2 + self.features_asked] = 1
+        return kinds
+
     def image(self, variant: int) -> torch.Tensor:
         """Return images; the second variant has pairs of them, or videos, the third is larger."""
         where = ("vision_config", "backbone_config", "encoder", "image_config")
@@ -157,6 +163,7 @@ MAKERS: dict[str, Callable[[Arguments, int], Any]] = {
     "pixel_values": lambda a, v: a.image(v),
     "pixel_values_videos": lambda a, v: a.image(v).unsqueeze(1).repeat(1, a.get("num_frames", default=4), 1, 1, 1),
     "image_grid_thw": lambda a, _: torch.tensor([[1, 4, 4]] * a.batch),
+    "mm_token_type_ids": lambda a, _: a.kinds(),
     "image_sizes": lambda a, _: torch.tensor([[64, 64]] * a.batch),
     "input_values": lambda a, v: a.wave(v),
     "input_features": lambda a, v: a.features(v),

@@ -19,6 +19,19 @@ def _residual(*stages: str) -> Any:
 _RESIDUAL = functools.partial(_residual, "stage1", "stage2", "stage3", "stage4")
 _LAST_THREE = functools.partial(_residual, "stage2", "stage3", "stage4")
 
+
+def _plain_vision() -> Any:
+    from transformers import Dinov2Config
+
+    return Dinov2Config(
+        hidden_size=32, num_hidden_layers=4, num_attention_heads=2, image_size=56, patch_size=14,
+        out_features=["stage1", "stage2", "stage3", "stage4"], reshape_hidden_states=False,
+    )  # fmt: skip
+
+
+_DEPTH = {
+    "backbone_config": _plain_vision, "reassemble_hidden_size": 32, "neck_hidden_sizes": [8, 8, 16, 16], "fusion_hidden_size": 8,
+}  # fmt: skip
 _ROPE = {"rope_type": "default", "rope_theta": 10000.0, "alpha": 1.0}
 
 CONFIGURATIONS: dict[str, dict[str, Any]] = {
@@ -33,6 +46,28 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
     "hunyuan_v1_dense": {"rope_parameters": _ROPE},
     "hunyuan_v1_moe": {"rope_parameters": _ROPE},
     "hunyuan_vl_text": {"rope_parameters": {**_ROPE, "xdrope_section": [2, 2, 2, 2]}},
+    "blip_2": {"image_token_index": 199},
+    "instructblip": {"image_token_index": 199},
+    "instructblipvideo": {"video_token_index": 199},
+    "blt": {"encoder_hash_byte_group_vocab": 500},
+    "deepseek_v2": {"num_experts_per_tok": 2},
+    "chameleon": {"vocabulary_map": {"<image>": 199, "IMGIMGAZ": 198, "IMGIMGBZ": 197}},
+    "emu3": {
+        "vocabulary_map": {"<image>": 199, "<|extra_200|>": 198, "<|visual token 000000|>": 197, "<|visual token 000001|>": 196}
+    },
+    "fun_asr_nano": {"adaptor_config.intermediate_size": 16},
+    "gemma3n_text": {
+        "num_hidden_layers": 5,
+        "intermediate_size": [128] * 5,
+        "activation_sparsity_pattern": [0.5, 0.5, 0.0, 0.0, 0.0],
+    },
+    "hiera": {"image_size": [224, 224]},
+    "dbrx": {"attn_config": {"kv_n_heads": 2, "rope_theta": 10000.0}, "d_model": 64, "n_heads": 4},
+    "depth_anything": _DEPTH,
+    "prompt_depth_anything": _DEPTH,
+    "audio_spectrogram_transformer": {"max_length": 64},
+    "audio-spectrogram-transformer": {"max_length": 64},
+    "mamba2": {"num_heads": 8, "head_dim": 16, "hidden_size": 64, "n_groups": 2},
     "esm": {"vocab_size": 33, "pad_token_id": 1, "mask_token_id": 32},
     "bamba": {"attn_layer_indices": [1]},
     "granitemoehybrid": {"layer_types": ["linear_attention", "full_attention"], "num_hidden_layers": 2},
@@ -45,9 +80,19 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
 }
 """By the name or type of the model: fields of its configuration; ``part.field`` is one of a configuration inside."""
 
+_SERIES = {
+    "past_values": lambda a: a.floats(a.batch, 19), "past_time_features": lambda a: a.floats(a.batch, 19, 0),
+    "past_observed_mask": lambda a: torch.ones(a.batch, 19), "future_values": lambda a: a.floats(a.batch, 6),
+    "future_time_features": lambda a: a.floats(a.batch, 6, 0),
+}  # fmt: skip
+
 INPUTS: dict[str, dict[str, Any]] = {
     "align": {"attention_mask": lambda a: a.padding()},
     "layoutlmv3": {"pixel_values": None},
+    "autoformer": _SERIES,
+    "informer": _SERIES,
+    "time_series_transformer": _SERIES,
+    "audio_spectrogram_transformer": {"input_values": lambda a: a.floats(a.batch, 64, 128)},
     "bros": {"bbox": lambda a: torch.rand(a.batch, a.length, 8, generator=a.random)},
     "clap": {"input_features": lambda a: a.floats(a.batch, 1, 64, 64)},
     "clvp": {"input_features": lambda a: a.floats(a.batch, 80, 40)},
