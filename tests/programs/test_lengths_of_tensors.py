@@ -137,3 +137,23 @@ def test_distances_of_as_many_points_as_the_program_counts():
     rows = torch.randn(7, 4, requires_grad=True)
     calls = [(torch.randn(2, 2 * k - 1), torch.tensor(4), rows) for k in (3, 4, 80)]  # from 26 points on by products of matrices
     agree(distances, calls, spec=[dy2st.InputSpec([None, None]), dy2st.InputSpec([], "int64"), dy2st.InputSpec([7, 4])])
+
+
+def resized(x, mask, mode, aligned):
+    sizes = mask.sum(0).max(), mask.sum(1).max()
+    image = torch.nn.functional.interpolate(x, size=sizes, mode=mode, align_corners=aligned)
+    return torch.nn.functional.pad(image, (0, 8 - sizes[1], 0, 8 - sizes[0])), image
+
+
+@pytest.mark.parametrize(
+    ("mode", "aligned"), [("bilinear", True), ("bilinear", False), ("bicubic", True), ("area", None), ("nearest", None)]
+)
+def test_images_of_sizes_that_tensors_tell(mode, aligned):
+    masks = [torch.tensor([[1] * n + [0] * (6 - n)] * m + [[0] * 6] * (6 - m)) for n, m in ((3, 2), (1, 1), (6, 5))]
+    image = torch.randn(1, 3, 4, 5, requires_grad=True)
+    agree(resized, [(image, mask, mode, aligned) for mask in masks])
+    line = torch.randn(2, 3, 5, requires_grad=True)
+    agree(
+        lambda x, n: torch.nn.functional.interpolate(x, size=n.item(), mode="linear", align_corners=True),
+        [(line, torch.tensor(n)) for n in (3, 1)],
+    )

@@ -4,8 +4,7 @@ The kernel runs on small operands that are made up, with the same dtypes and num
 symbolic in their sizes. A size of the result that is the same as one of an operand's in both runs is that one; one that stays is a
 constant; any other is a new symbol. Where the operator is not one of torch's own, the program checks the sizes that were learned.
 
-Shapes of torch's recurrent layers are written down here: torch computes them by running the layer step by step, which needs the
-number of steps.
+Shapes of torch's recurrent layers are written down here: torch computes them step by step, which needs the number of steps.
 """
 
 from __future__ import annotations
@@ -44,8 +43,9 @@ _SIZES: tuple[Callable[[int, int], int], ...] = (
     lambda position, run: 1 + run,
 )
 """What the symbols of sizes are taken to be, from their position, in two runs; all equal where different ones do not fit."""
-_Values = dict[Any, int]
-"""What symbols, and large sizes, are taken to be."""
+_SIZED = ("cdist", "upsample_linear", "upsample_bilinear", "upsample_trilinear", "upsample_bicubic", "adaptive_avg_pool")
+"""How operators begin whose results have sizes that operands or arguments have, whatever torch's code for abstract values asks."""
+_Values = dict[Any, int]  # what symbols, and large sizes, are taken to be
 _Fill = Callable[[torch.Tensor], Any]
 
 
@@ -113,7 +113,8 @@ def learned(session: Capturing, func: Any, args: Any, kwargs: Any, error: Except
     numbers = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, (torch.SymFloat, torch.SymBool))]
     if not leaves or numbers or not all(type(leaf) is FakeTensor and leaf.layout == torch.strided for leaf in leaves):
         return None
-    symbols: list[Any] = sorted({symbol for expr in _sizes_of(leaves) for symbol in expr.free_symbols}, key=str)
+    told = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.SymInt) and func.__name__.startswith(_SIZED)]
+    symbols: list[Any] = sorted({symbol for expr in _sizes_of(leaves, told) for symbol in expr.free_symbols}, key=str)
     if _bytes(leaves, dict.fromkeys(symbols, 1)) > _MOST_BYTES:
         symbols += sorted({size for leaf in leaves for size in leaf.shape if type(size) is int and size > _LARGE})
     for sizes in _SIZES if symbols else _SIZES[:1]:
@@ -121,14 +122,14 @@ def learned(session: Capturing, func: Any, args: Any, kwargs: Any, error: Except
         for fills in _CONTENTS:
             runs = [_run(func, args, kwargs, *given) for given in zip(values, fills)]
             if all(run is not None for run in runs) and _are_alike(*runs):
-                return _as_abstract(session, runs, leaves, values)
+                return _as_abstract(session, runs, leaves, values, told)
     return None
 
 
 def _is_sized_by_operands(func: Any, args: Any, kwargs: Any) -> bool:
-    """Whether what it asks decides how it computes alone, as with ``cdist``, and with the driver of ``lstsq`` without residuals."""
-    aten, plain = torch.ops.aten, kwargs.get("driver") in (None, "gelsy")
-    return func is aten.cdist.default or (func is aten.linalg_lstsq.default and args[0].is_cpu and plain)
+    """Whether what it asks decides how it computes alone; with the driver of ``lstsq`` that leaves no residuals, too."""
+    least_squares = func is torch.ops.aten.linalg_lstsq.default and args[0].is_cpu and kwargs.get("driver") in (None, "gelsy")
+    return least_squares or func.__name__.startswith(_SIZED)
 
 
 def _is_functional(func: Any) -> bool:
@@ -140,9 +141,8 @@ def _symbolic(tensor: torch.Tensor) -> list[Any]:
     return [size for size in tensor.shape if isinstance(size, torch.SymInt)]
 
 
-def _sizes_of(tensors: Sequence[torch.Tensor]) -> Iterator[sympy.Expr]:
-    for tensor in tensors:
-        yield from (size.node.expr for size in _symbolic(tensor))
+def _sizes_of(tensors: Sequence[torch.Tensor], given: Sequence[torch.SymInt]) -> Iterator[sympy.Expr]:
+    yield from (size.node.expr for size in (*given, *(size for tensor in tensors for size in _symbolic(tensor))))
 
 
 def _run(func: Any, args: Any, kwargs: Any, values: _Values, fill: _Fill) -> Any:
@@ -194,9 +194,9 @@ def _are_alike(first: Any, second: Any) -> bool:
 
 
 def _as_abstract(
-    session: Capturing, runs: Any, leaves: Sequence[torch.Tensor], symbols: Sequence[dict[sympy.Symbol, int]]
+    session: Capturing, runs: Any, leaves: Sequence[torch.Tensor], symbols: Sequence[Any], told: Sequence[Any]
 ) -> Learned:
-    known = [size for leaf in leaves for size in leaf.shape if isinstance(size, torch.SymInt) or size in symbols[0]]
+    known = [*told, *(size for leaf in leaves for size in leaf.shape if isinstance(size, torch.SymInt) or size in symbols[0])]
     values = [[_taken(size, run) for size in known] for run in symbols]
     learned_sizes: list[list[Any]] = []
     results = iter(tree_leaves(runs[1]))
