@@ -91,7 +91,7 @@ def _model(name: str, how: Shrinking) -> Any:
 
 
 def _subject(name: str, model: Any, kind: str, sizes: int, reasons: list[str]) -> Subject | None:
-    makers = [Arguments(name, model, number) for number in range(len(SIZES))]
+    makers = [Arguments(name, model, number) for number in range(sizes)]
     for keys, variant in makers[0].candidates():
         for _ in range(2):
             try:

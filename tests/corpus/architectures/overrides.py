@@ -29,9 +29,25 @@ def _plain_vision() -> Any:
     )  # fmt: skip
 
 
+def _plain_map() -> Any:
+    from transformers import VitDetConfig
+
+    return VitDetConfig(
+        hidden_size=32, num_hidden_layers=2, num_attention_heads=2, image_size=64, pretrain_image_size=64, patch_size=16,
+        out_features=["stage2"], window_size=0, residual_block_indices=[], num_channels=4,
+    )  # fmt: skip
+
+
+def _hgnet() -> Any:
+    from transformers import HGNetV2Config
+
+    return HGNetV2Config(out_features=["stage2", "stage3", "stage4"])
+
+
 _DEPTH = {
     "backbone_config": _plain_vision, "reassemble_hidden_size": 32, "neck_hidden_sizes": [8, 8, 16, 16], "fusion_hidden_size": 8,
 }  # fmt: skip
+_SECTIONS = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 3, 3]}
 _ROPE = {"rope_type": "default", "rope_theta": 10000.0, "alpha": 1.0}
 
 CONFIGURATIONS: dict[str, dict[str, Any]] = {
@@ -42,10 +58,51 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
     "deformable_detr": {"backbone_config": _LAST_THREE},
     "table_transformer": {"backbone_config": _RESIDUAL},
     "omdet_turbo": {"backbone_config": _LAST_THREE},
-    "ministral": {"rope_parameters": _ROPE},
-    "hunyuan_v1_dense": {"rope_parameters": _ROPE},
-    "hunyuan_v1_moe": {"rope_parameters": _ROPE},
-    "hunyuan_vl_text": {"rope_parameters": {**_ROPE, "xdrope_section": [2, 2, 2, 2]}},
+    "ministral": {"rope_parameters": _ROPE, "head_dim": 16},
+    "hunyuan_v1_dense": {"rope_parameters": _ROPE, "head_dim": 16},
+    "hunyuan_v1_moe": {"rope_parameters": _ROPE, "head_dim": 16},
+    "hunyuan_vl_text": {"rope_parameters": {**_ROPE, "xdrope_section": [2, 2, 2, 2]}, "head_dim": 16},
+    "nemotron": {"num_key_value_heads": 2},
+    "nemotron_h": {"n_groups": 2},
+    "glm4v_text": {"rope_parameters": _SECTIONS},
+    "glm_image_text": {"rope_parameters": _SECTIONS},
+    "glm_ocr_text": {"rope_parameters": _SECTIONS, "head_dim": 16},
+    "glm4v_moe_text": {"rope_parameters": {**_SECTIONS, "mrope_section": [1, 1, 2]}},
+    "qwen2_vl_text": {"rope_parameters": _SECTIONS},
+    "qwen2_5_vl_text": {"rope_parameters": _SECTIONS},
+    "paddleocr_vl_text": {"rope_parameters": _SECTIONS},
+    "kosmos2": {"latent_query_num": 4},
+    "kosmos-2": {"latent_query_num": 4},
+    "lfm2_moe": {"layer_types": ["conv", "full_attention"], "num_hidden_layers": 2},
+    "llama4_vision_model": {
+        "projector_input_dim": 64,
+        "projector_output_dim": 64,
+        "vision_output_dim": 64,
+        "intermediate_size": 256,
+    },
+    "lw_detr": {"projector_scale_factors": [1.0]},
+    "molmo2": {"adapter_config.vision_feature_layer": [1, 0]},
+    "perceiver": {
+        "d_latents": 64,
+        "d_model": 64,
+        "num_latents": 16,
+        "num_self_attends_per_block": 2,
+        "num_self_attention_heads": 4,
+        "num_cross_attention_heads": 4,
+    },
+    "dots1": {"n_routed_experts": 8, "n_shared_experts": 1},
+    "diffusion_gemma_text": {"num_experts": 8, "top_k_experts": 2, "moe_intermediate_size": 32},
+    "cohere_compass": {"rope_parameters": {"full_attention": _ROPE, "sliding_attention": _ROPE}},
+    "deepseek_ocr2_text": {"mlp_layer_types": ["dense", "sparse"], "num_hidden_layers": 2},
+    "d_fine": {"backbone_config": _hgnet},
+    "deimv2": {"backbone_config": _hgnet},
+    "pp_doclayout_v2": {"backbone_config": _hgnet},
+    "pp_doclayout_v3": {"backbone_config": _hgnet},
+    "pp_doclayout_v4": {"backbone_config": _hgnet},
+    "rt_detr": {"backbone_config": _LAST_THREE, "encoder_in_channels": [16, 24, 32]},
+    "rt_detr_v2": {"backbone_config": _LAST_THREE, "encoder_in_channels": [16, 24, 32]},
+    "upernet": {"backbone_config": _RESIDUAL},
+    "vitmatte": {"backbone_config": _plain_map},
     "blip_2": {"image_token_index": 199},
     "instructblip": {"image_token_index": 199},
     "instructblipvideo": {"video_token_index": 199},
@@ -62,7 +119,7 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
         "activation_sparsity_pattern": [0.5, 0.5, 0.0, 0.0, 0.0],
     },
     "hiera": {"image_size": [224, 224]},
-    "dbrx": {"attn_config": {"kv_n_heads": 2, "rope_theta": 10000.0}, "d_model": 64, "n_heads": 4},
+    "dbrx": {"attn_config": {"kv_n_heads": 2, "rope_theta": 10000.0, "clip_qkv": 8}, "d_model": 64, "n_heads": 4},
     "depth_anything": _DEPTH,
     "prompt_depth_anything": _DEPTH,
     "audio_spectrogram_transformer": {"max_length": 64},
@@ -93,6 +150,12 @@ INPUTS: dict[str, dict[str, Any]] = {
     "informer": _SERIES,
     "time_series_transformer": _SERIES,
     "audio_spectrogram_transformer": {"input_values": lambda a: a.floats(a.batch, 64, 128)},
+    "granite_speech5": {"input_features": lambda a: a.floats(a.batch, 8 * a.length, 320)},
+    "neucodec": {"input_values": lambda a: a.wave(1), "input_features": lambda a: a.floats(a.batch, 8 * a.length, 160)},
+    "wav2vec2_bert": {"input_features": lambda a: a.floats(a.batch, 8 * a.length, 160)},
+    "kyutai_speech_to_text": {"input_ids": lambda a: a.ints(60, a.batch, a.length, 33, low=5)},
+    "kosmos2": {"image_embeds_position_mask": lambda a: (torch.arange(a.length) < 4).long().repeat(a.batch, 1)},
+    "edgetam_video": {}, "lightglue": {"pixel_values": lambda a: a.floats(a.batch, 2, 3, 32, 32)},
     "bros": {"bbox": lambda a: torch.rand(a.batch, a.length, 8, generator=a.random)},
     "clap": {"input_features": lambda a: a.floats(a.batch, 1, 64, 64)},
     "clvp": {"input_features": lambda a: a.floats(a.batch, 80, 40)},
