@@ -43,7 +43,7 @@ _SIZES: tuple[Callable[[int, int], int], ...] = (
     lambda position, run: 1 + run,
 )
 """What the symbols of sizes are taken to be, from their position, in two runs; all equal where different ones do not fit."""
-_SIZED = ("cdist", "upsample_linear", "upsample_bilinear", "upsample_trilinear", "upsample_bicubic", "adaptive_avg_pool")
+_SIZED = ("cdist", "_upsample_", "upsample_linear", "upsample_bi", "upsample_trilinear", "adaptive_avg_pool")
 """How operators begin whose results have sizes that operands or arguments have, whatever torch's code for abstract values asks."""
 _Values = dict[Any, int]  # what symbols, and large sizes, are taken to be
 _Fill = Callable[[torch.Tensor], Any]

@@ -37,6 +37,7 @@ def main() -> int:
     kinds.add_argument("--wrapped", dest="kind", action="store_const", const="wrapped", default="direct", help="inside of a module")
     kinds.add_argument("--training", dest="kind", action="store_const", const="training", help="inside of a module that trains")
     parser.add_argument("--sizes", type=int, default=2, help="of how many sizes the arguments are")
+    parser.add_argument("--images", action="store_true", help="images among the words, for models that find positions around them")
     parser.add_argument("--json", type=Path, help="a file for the verdicts, with tracebacks")
     parser.add_argument("--limit", type=float, default=60, help="seconds for each")
     options = parser.parse_args()
@@ -46,7 +47,7 @@ def main() -> int:
     names = options.only or catalogue.names()[part - 1 :: parts]
     verdicts = []
     for name in names:
-        verdicts.append(judging.in_a_process(name, lambda: _judged(name, options.kind, options.sizes), options.limit))
+        verdicts.append(judging.in_a_process(name, lambda: _judged(name, options), options.limit))
         print(judging.row(verdicts[-1]), flush=True)
         if options.json:
             options.json.write_text(json.dumps(verdicts, indent=1))
@@ -62,11 +63,11 @@ def _prepare() -> None:
             dy2st.to_static(subject.function)(**subject.calls[0])
 
 
-def _judged(name: str, kind: str, sizes: int) -> dict[str, Any]:
+def _judged(name: str, options: argparse.Namespace) -> dict[str, Any]:
     resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
     warnings.simplefilter("ignore")
     try:
-        subject = building.built(name, kind, sizes)
+        subject = building.built(name, options.kind, options.sizes, images=options.images)
     except building.AbsentError as error:
         return {"name": name, "verdict": judging.ABSENT, "message": str(error)}
     except Exception as error:

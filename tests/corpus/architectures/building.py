@@ -46,13 +46,14 @@ class Wrapper(torch.nn.Module):
         return scaled, scaled.mean()
 
 
-def built(name: str, kind: str, sizes: int = len(SIZES)) -> Subject:
+def built(name: str, kind: str, sizes: int = len(SIZES), *, images: bool = False) -> Subject:
     """Build a model and find arguments that it takes.
 
     Args:
         name: of the architecture.
         kind: ``direct``, ``wrapped`` or ``training``.
         sizes: of how many sizes the arguments are.
+        images: see :class:`Arguments`.
 
     Returns:
         The model and its calls.
@@ -69,7 +70,7 @@ def built(name: str, kind: str, sizes: int = len(SIZES)) -> Subject:
         except Exception as error:
             reasons.append(_told(error))
             continue
-        subject = _subject(name, model, kind, sizes, reasons)
+        subject = _subject(name, model, kind, sizes, images, reasons)
         if subject is not None:
             return subject
     raise NotBuiltError("\n".join(dict.fromkeys(reasons)))
@@ -90,8 +91,8 @@ def _model(name: str, how: Shrinking) -> Any:
     return model_class(config).eval()
 
 
-def _subject(name: str, model: Any, kind: str, sizes: int, reasons: list[str]) -> Subject | None:
-    makers = [Arguments(name, model, number) for number in range(sizes)]
+def _subject(name: str, model: Any, kind: str, sizes: int, images: bool, reasons: list[str]) -> Subject | None:
+    makers = [Arguments(name, model, number, images) for number in range(sizes)]
     for keys, variant in makers[0].candidates():
         for _ in range(2):
             try:

@@ -23,9 +23,11 @@ class Arguments:
         name: of the architecture.
         model: the model.
         number: of the call.
+        images: whether models that find positions of words around images are given some, and not text alone.
     """
 
-    def __init__(self, name: str, model: Any, number: int) -> None:
+    def __init__(self, name: str, model: Any, number: int, images: bool = False) -> None:
+        self.images = images
         self.name, self.model, self.config = name, model, model.config
         self.batch, self.length = SIZES[number]
         self.number = number
@@ -43,7 +45,12 @@ class Arguments:
         needed = [key for key, p in self.parameters.items() if p.default is p.empty]
         main = [self.model.main_input_name] if self.model.main_input_name in self.parameters else []
         texts = [key for key in ("input_ids", "decoder_input_ids") if key in self.parameters]
-        pixels = [key for key in ("pixel_values", "image_grid_thw", "mm_token_type_ids", "image_sizes") if key in self.parameters]
+        needs_grid = "mm_token_type_ids" in self.parameters and not self.images
+        pixels = (
+            []
+            if needs_grid
+            else [key for key in ("pixel_values", "image_grid_thw", "mm_token_type_ids", "image_sizes") if key in self.parameters]
+        )
         sounds = [key for key in ("input_features", "input_values") if key in self.parameters]
         masks = ["attention_mask"] if "attention_mask" in self.parameters and "input_ids" in self.parameters else []
         sets = [
