@@ -17,7 +17,7 @@ from dy2st.capture.environment import written_out
 from dy2st.capture.environment.plain_values import CONSTANTS
 from dy2st.capture.environment.standard_library import is_followed_class
 from dy2st.capture.environment.users_code import is_converted_module, is_heap_type, is_library, is_skipped, is_users_function
-from dy2st.capture.objects import cells
+from dy2st.capture.objects import cells, made_modules
 from dy2st.capture.session.session import Session
 from dy2st.capture.values import storage
 from dy2st.capture.values.symbolic import TaggedUnion
@@ -54,8 +54,7 @@ def instantiate(session: Session, kind: type, args: Any, kwargs: Any, plainly: P
     if plain and not is_skipped(init) and session.operators.convert(cast(types.FunctionType, init)) is not None:
         result = registered(session, new(kind, *args) if is_error else new(kind))
         session.call(types.MethodType(init, result), *args, **kwargs)
-        cells.give_attributes(session, result)
-        return result
+        return _initialized(session, result, (args, kwargs))
     make = functools.partial(type.__call__, kind)
     if new is object.__new__ and isinstance(init, types.FunctionType) and not _has_union((args, kwargs)):
         result = registered(session, new(kind))
@@ -64,9 +63,16 @@ def instantiate(session: Session, kind: type, args: Any, kwargs: Any, plainly: P
             init(result, *args, **given)  # it keeps what it gets, as a statement would
         else:
             plainly(session, types.MethodType(init, result), args, given)
-        cells.give_attributes(session, result)
-        return result
+        return _initialized(session, result, (args, kwargs))
     return registered(session, plainly(session, make, args, kwargs | _made_defaults(session, kind, args, kwargs)))
+
+
+def _initialized(session: Session, value: Any, given: Any) -> Any:
+    """Return an object that is made, of what its ``__init__`` was given."""
+    cells.give_attributes(session, value)
+    if isinstance(value, torch.nn.Module):
+        made_modules.own(session, value, given, registered)
+    return value
 
 
 def keeps(session: Session, function: types.FunctionType, args: Any, kwargs: Any) -> bool:
