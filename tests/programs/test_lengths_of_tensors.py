@@ -159,3 +159,16 @@ def test_images_of_sizes_that_tensors_tell(mode, aligned):
         lambda x, n: torch.nn.functional.interpolate(x, size=n.item(), mode="linear", align_corners=True),
         [(line, torch.tensor(n)) for n in (3, 1)],
     )
+
+
+@pytest.mark.parametrize("kind", ["bool", "float"])
+def test_attention_over_as_many_words_as_the_program_counts_takes_a_row_for_a_mask(kind):
+    def program(x, n):
+        x = x[:, : n.item()]
+        heads = x.view(*x.shape[:2], 2, 8).transpose(1, 2)
+        mask = (x[:, :, 0] > -1)[:, None, None, :]
+        if kind == "float":
+            mask = torch.zeros(mask.shape).masked_fill(~mask, -1e9)
+        return torch.nn.functional.scaled_dot_product_attention(heads, heads, heads, attn_mask=mask)
+
+    agree(program, [(torch.randn(2, 6, 16, requires_grad=True), torch.tensor(n)) for n in (5, 1, 3)])

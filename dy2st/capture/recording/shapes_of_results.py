@@ -374,13 +374,13 @@ def _outer_sizes(
 
 
 def _of_mask(mask: torch.Tensor | None, scores: tuple[Any, ...]) -> dict[int, tuple[Any, Any]]:
-    """Return the sizes of the scores and of the mask that is added to them, by dimension; where the mask has 1, it says nothing."""
+    """Return the sizes of the scores and of the mask that is added to them, by dimension; 1 for a size that is known says nothing."""
     sizes = () if mask is None else tuple(mask.shape)
     first = len(scores) - len(sizes)
     return {
         first + dim: (scores[first + dim], size)
         for dim, size in enumerate(sizes)
-        if first + dim >= 0 and not (isinstance(size, int) and size == 1)
+        if first + dim >= 0 and not (isinstance(scores[first + dim], int) and isinstance(size, int) and size == 1)
     }
 
 

@@ -128,7 +128,7 @@ class Arguments:
         channels = channels if isinstance(channels, int) else 3
         if "image_grid_thw" in self.parameters and variant == 0:
             return self.patches(channels)
-        many = (self.get("num_frames", default=2),) if variant == 1 else ()
+        many = (self.get("num_frames", part=where, default=2),) if variant == 1 else ()
         return self.floats(self.batch, *many, channels, *(s * (2 if variant == 2 else 1) for s in size))
 
     def patches(self, channels: int) -> torch.Tensor:
@@ -168,7 +168,7 @@ MAKERS: dict[str, Callable[[Arguments, int], Any]] = {
     "qformer_input_ids": lambda a, _: a.ids(),
     "attention_mask": lambda a, _: a.padding(),
     "pixel_values": lambda a, v: a.image(v),
-    "pixel_values_videos": lambda a, v: a.image(v).unsqueeze(1).repeat(1, a.get("num_frames", default=4), 1, 1, 1),
+    "pixel_values_videos": lambda a, v: a.image(v).unsqueeze(1).repeat(1, a.get("num_frames", part=("vision_config", "video_config"), default=4), 1, 1, 1),
     "image_grid_thw": lambda a, _: torch.tensor([[1, 4, 4]] * a.batch),
     "mm_token_type_ids": lambda a, _: a.kinds(),
     "image_sizes": lambda a, _: torch.tensor([[64, 64]] * a.batch),

@@ -38,6 +38,24 @@ def _plain_map() -> Any:
     )  # fmt: skip
 
 
+def _plain_beit() -> Any:
+    from transformers import BeitConfig
+
+    return BeitConfig(
+        hidden_size=32, num_hidden_layers=4, num_attention_heads=2, intermediate_size=64, image_size=64, patch_size=16,
+        out_features=["stage1", "stage2", "stage3", "stage4"], reshape_hidden_states=False,
+    )  # fmt: skip
+
+
+def _windows() -> Any:
+    from transformers import SwinConfig
+
+    return SwinConfig(
+        embed_dim=24, depths=[1, 1, 1, 1], num_heads=[3, 3, 3, 3], image_size=64, patch_size=4, window_size=4,
+        out_features=["stage1", "stage2", "stage3", "stage4"],
+    )  # fmt: skip
+
+
 def _hgnet() -> Any:
     from transformers import HGNetV2Config
 
@@ -47,6 +65,7 @@ def _hgnet() -> Any:
 _DEPTH = {
     "backbone_config": _plain_vision, "reassemble_hidden_size": 32, "neck_hidden_sizes": [8, 8, 16, 16], "fusion_hidden_size": 8,
 }  # fmt: skip
+_EFFICIENT = {"width_coefficient": 0.2, "depth_coefficient": 0.2, "hidden_dim": 256}
 _SECTIONS = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 3, 3]}
 _ROPE = {"rope_type": "default", "rope_theta": 10000.0, "alpha": 1.0}
 
@@ -90,10 +109,10 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
         "num_self_attention_heads": 4,
         "num_cross_attention_heads": 4,
     },
-    "dots1": {"n_routed_experts": 8, "n_shared_experts": 1},
+    "dots1": {"n_routed_experts": 8, "n_shared_experts": 1, "num_experts_per_tok": 2},
     "diffusion_gemma_text": {"num_experts": 8, "top_k_experts": 2, "moe_intermediate_size": 32},
-    "cohere_compass": {"rope_parameters": {"full_attention": _ROPE, "sliding_attention": _ROPE}},
-    "deepseek_ocr2_text": {"mlp_layer_types": ["dense", "sparse"], "num_hidden_layers": 2},
+    "cohere_compass_text": {"rope_parameters": {"full_attention": _ROPE, "sliding_attention": _ROPE}},
+    "deepseek_ocr2_text": {"num_experts_per_tok": 2, "mlp_layer_types": ["dense", "sparse"], "num_hidden_layers": 2},
     "d_fine": {"backbone_config": _hgnet},
     "deimv2": {"backbone_config": _hgnet},
     "pp_doclayout_v2": {"backbone_config": _hgnet},
@@ -101,8 +120,28 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
     "pp_doclayout_v4": {"backbone_config": _hgnet},
     "rt_detr": {"backbone_config": _LAST_THREE, "encoder_in_channels": [16, 24, 32]},
     "rt_detr_v2": {"backbone_config": _LAST_THREE, "encoder_in_channels": [16, 24, 32]},
+    "efficientnet": _EFFICIENT,
+    "align_vision_model": _EFFICIENT,
+    "xmod": {"default_language": "en_XX"},
+    "zoedepth": {
+        "backbone_config": _plain_beit,
+        "neck_hidden_sizes": [8, 8, 16, 16],
+        "fusion_hidden_size": 8,
+        "bottleneck_features": 8,
+    },
+    "vibevoice_acoustic_tokenizer": {"num_filters": 4, "depths": [1] * 7},
+    "vibevoice_acoustic_tokenizer_encoder": {"num_filters": 4, "depths": [1] * 7},
+    "vibevoice_semantic_tokenizer": {"num_filters": 4, "depths": [1] * 7},
+    "tvp": {"max_img_size": 64, "visual_prompt_size": 8},
+    "step3p7": {"text_config.sliding_window": 8},
+    "seggpt": {"image_size": [128, 64]},
+    "sam2_vision_model": {"backbone_feature_sizes": [[16, 16], [8, 8], [4, 4]]},
+    "sam3_vision_model": {"backbone_feature_sizes": [[16, 16], [8, 8], [4, 4]]},
+    "reformer": {"axial_pos_embds_dim": [16, 48], "axial_pos_shape": [4, 8], "attn_layers": ["local", "lsh"]},
+    "rag": {"n_docs": 1},
+    "mask2former": {"backbone_config": _windows},
     "upernet": {"backbone_config": _RESIDUAL},
-    "vitmatte": {"backbone_config": _plain_map},
+    "vitmatte": {"backbone_config": _plain_map, "fusion_hidden_sizes": [8, 8, 8, 8], "convstream_hidden_sizes": [8, 8, 8]},
     "blip_2": {"image_token_index": 199},
     "instructblip": {"image_token_index": 199},
     "instructblipvideo": {"video_token_index": 199},
@@ -155,9 +194,15 @@ INPUTS: dict[str, dict[str, Any]] = {
     "wav2vec2_bert": {"input_features": lambda a: a.floats(a.batch, 8 * a.length, 160)},
     "kyutai_speech_to_text": {"input_ids": lambda a: a.ints(60, a.batch, a.length, 33, low=5)},
     "kosmos2": {"image_embeds_position_mask": lambda a: (torch.arange(a.length) < 4).long().repeat(a.batch, 1)},
-    "edgetam_video": {}, "lightglue": {"pixel_values": lambda a: a.floats(a.batch, 2, 3, 32, 32)},
+"lightglue": {"pixel_values": lambda a: a.floats(a.batch, 2, 3, 32, 32)},
     "bros": {"bbox": lambda a: torch.rand(a.batch, a.length, 8, generator=a.random)},
-    "clap": {"input_features": lambda a: a.floats(a.batch, 1, 64, 64)},
+    "clap": {"input_features": lambda a: a.floats(a.batch, 1, 1001, 64)},
+    "xcodec2": {"input_values": lambda a: a.wave(1), "input_features": lambda a: a.floats(a.batch, 8 * a.length, 160)},
+    "vitmatte": {"pixel_values": lambda a: a.floats(a.batch, 4, 64, 64)},
+    "timesfm": {"past_values": lambda a: a.floats(a.batch, 64), "past_values_padding": lambda a: torch.zeros(a.batch, 64),
+                "freq": lambda a: torch.zeros(a.batch, 1, dtype=torch.long)},
+    "siglip2": {"pixel_values": lambda a: a.floats(a.batch, 16, 768), "spatial_shapes": lambda a: torch.tensor([[4, 4]] * a.batch),
+                "pixel_attention_mask": lambda a: torch.ones(a.batch, 16, dtype=torch.long)},
     "clvp": {"input_features": lambda a: a.floats(a.batch, 80, 40)},
     "udop": {"bbox": lambda a: torch.rand(a.batch, a.length, 4, generator=a.random).sort(-1).values},
     "rag": {"context_input_ids": lambda a: a.ids(), "context_attention_mask": lambda a: a.padding(),
@@ -165,7 +210,7 @@ INPUTS: dict[str, dict[str, Any]] = {
     "lxmert": {"visual_feats": lambda a: a.floats(a.batch, 5, a.config.visual_feat_dim),
                "visual_pos": lambda a: a.floats(a.batch, 5, a.config.visual_pos_dim)},
     "speech_to_text": {"input_features": lambda a: a.floats(a.batch, 8 * a.length, 80), "decoder_input_ids": lambda a: a.ids(6)},
-    "speecht5": {"input_values": lambda a: a.ids(), "decoder_input_values": lambda a: a.floats(a.batch, 8, 80)},
+    "speecht5": {"input_values": lambda a: a.floats(a.batch, a.length, 64), "decoder_input_values": lambda a: a.floats(a.batch, 8, 64)},
     "decision_transformer": {
         "states": lambda a: a.floats(a.batch, a.length, a.config.state_dim), "actions": lambda a: a.floats(a.batch, a.length, a.config.act_dim),
         "rewards": lambda a: a.floats(a.batch, a.length, 1), "returns_to_go": lambda a: a.floats(a.batch, a.length, 1),
@@ -173,7 +218,10 @@ INPUTS: dict[str, dict[str, Any]] = {
     },
     "pix2struct": {"flattened_patches": lambda a: a.floats(a.batch, a.length, 770).abs(), "decoder_input_ids": lambda a: a.ids(6)},
     "speech_encoder_decoder": {"input_values": lambda a: a.wave(0), "decoder_input_ids": lambda a: a.ids(6)},
-    "seggpt": {"prompt_pixel_values": lambda a: a.image(0), "prompt_masks": lambda a: a.image(0)},
+    "seggpt": {
+        "pixel_values": lambda a: a.floats(a.batch, 3, 64, 64), "prompt_pixel_values": lambda a: a.floats(a.batch, 3, 64, 64),
+        "prompt_masks": lambda a: a.floats(a.batch, 3, 64, 64),
+    },
     "perceiver": {"inputs": lambda a: a.floats(a.batch, a.length, a.config.d_model)},
     "idefics": {"pixel_values": lambda a: a.image(0).unsqueeze(1), "image_attention_mask": lambda a: torch.ones(a.batch, a.length, 1)},
 }  # fmt: skip

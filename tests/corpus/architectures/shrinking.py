@@ -108,6 +108,9 @@ def shrunk(cls: Any, how: Shrinking, name: str = "", **given: Any) -> Any:
         small["num_hidden_layers"] = _with_all_kinds(layers)
         if small.get("layer_types"):
             small["layer_types"] = layers[: small["num_hidden_layers"]]
+    for key, value in small.items():  # what says something of each layer
+        if isinstance(value, list) and len(value) == default.get("num_hidden_layers") and isinstance(value[0], str):
+            small[key] = value[: small.get("num_hidden_layers", len(value))]
     return cls(**small, **given)
 
 
