@@ -374,7 +374,7 @@ def _outer_sizes(
 
 
 def _of_mask(mask: torch.Tensor | None, scores: tuple[Any, ...]) -> dict[int, tuple[Any, Any]]:
-    """Return the sizes of the scores and of the mask that is added to them, by dimension; 1 for a size that is known says nothing."""
+    """Return the sizes of the scores and of the mask that is added to them, by dimension; 1 for a known one says nothing."""
     sizes = () if mask is None else tuple(mask.shape)
     first = len(scores) - len(sizes)
     return {
