@@ -15,7 +15,7 @@ import torch
 
 from dy2st.errors import ExportError, SignatureError
 from dy2st.exporting import aoti, onnx_models, targets
-from dy2st.exporting.refusals import refuse_random_numbers, refuse_state
+from dy2st.exporting.refusals import refuse_calls_of_numpy, refuse_random_numbers, refuse_state
 from dy2st.exporting.verification import Checked, ExportOptions, own, verified
 from dy2st.input_spec import Specs
 from dy2st.lowering import aliasing, sequences
@@ -84,6 +84,7 @@ def _export(
     program, state = without_defaults(_evaluation(_programs(model, options.method))), model.state
     if options.inputs is None and options.method in model.examples:
         options = dataclasses.replace(options, examples=(model.examples[options.method],))
+    refuse_calls_of_numpy(program)
     export_target.check(program, options)
     start = time.perf_counter()
     lowered = _lowered(export_target, LoadedModule([program], own(state)), program, options)

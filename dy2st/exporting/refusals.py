@@ -9,6 +9,7 @@ import torch
 from dy2st.errors import ExportError
 from dy2st.lowering.aliasing import facts
 from dy2st.lowering.context import location
+from dy2st_runtime.arrays import calls
 from dy2st_runtime.ir.program import Program
 
 
@@ -48,6 +49,25 @@ def refuse_random_numbers(program: Program, format: str) -> None:
         if isinstance(target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in target.tags and _is_random(node):
             raise ExportError(
                 f"{target} makes random numbers, which {format} makes otherwise; pass them as an argument", location(node)
+            )
+
+
+def refuse_calls_of_numpy(program: Program) -> None:
+    """Refuse a program that calls NumPy when it runs.
+
+    Args:
+        program: the program.
+
+    Raises:
+        ExportError: it does, with the function and the user's line.
+    """
+    for node in program.nodes():
+        if node.target in (calls.call, calls.write, calls.memory):
+            name = "numpy()" if node.target is calls.memory else calls.name_of(str(node.args[0]))
+            raise ExportError(
+                f"numpy's {name} is called when the program runs, which no exported model can do; "
+                "use the function of torch, or save the model with dy2st.save",
+                location(node),
             )
 
 

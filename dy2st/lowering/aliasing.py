@@ -8,6 +8,7 @@ afterwards. That is eager's meaning as long as nobody looks at the same memory u
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -37,12 +38,16 @@ class Facts:
         lists: the positions of lists that change.
         origins: for each output, the positions of inputs it may share memory with.
         hazard: an operation that writes what may be seen under a name that a block of ``torch.cond`` would cut off.
+        together: pairs of outputs that may share memory with each other.
+        used: the positions of inputs that something uses.
     """
 
     tensors: frozenset[int]
     lists: frozenset[int]
     origins: tuple[frozenset[int], ...]
     hazard: fx.Node | None = None
+    together: frozenset[tuple[int, int]] = frozenset()
+    used: frozenset[int] = frozenset()
 
 
 _known: WeakKeyDictionary[Block, Facts] = WeakKeyDictionary()
@@ -78,8 +83,24 @@ class _Analysis:
         def places(nodes: frozenset[fx.Node] | set[fx.Node]) -> frozenset[int]:
             return frozenset(position[node] for node in nodes if node in position)
 
-        origins = tuple(places(self.of(value)) for value in self.block.outputs)
-        return Facts(places(self.tensors), places(self.lists), origins, self.hazard)
+        roots = [self.of(value) for value in self.block.outputs]
+        pairs = itertools.combinations(range(len(roots)), 2)
+        return Facts(
+            places(self.tensors),
+            places(self.lists),
+            tuple(map(places, roots)),
+            self.hazard,
+            frozenset((one, other) for one, other in pairs if self.may_share(roots[one], roots[other])),
+            frozenset(number for node, number in position.items() if node.users),
+        )
+
+    def may_share(self, one: frozenset[fx.Node], other: frozenset[fx.Node]) -> bool:
+        """Tell whether values with these roots may share memory; a result of a block with what the block got, too."""
+
+        def reached(roots: frozenset[fx.Node]) -> frozenset[fx.Node]:
+            return roots.union(*(shared for result, shared in self.cut if result in roots))
+
+        return bool(reached(one) & reached(other))
 
     def of(self, value: Any) -> frozenset[fx.Node]:
         """Return the roots of an argument."""
@@ -152,6 +173,8 @@ class _Analysis:
         inner = [facts(block) for block in blocks]
         for match in inner:
             self.hazard = self.hazard or (match.hazard and node)
+            if any(self.is_seen_otherwise(position, outer, inner, carried) for position in match.tensors):
+                self.hazard = self.hazard or node
             for position in match.tensors:
                 self.write(node, self.of(outer[position]))
             for position in match.lists:
@@ -165,6 +188,36 @@ class _Analysis:
         self.roots[node] = frozenset([node])
         if shared:
             self.cut.append((node, shared))
+
+    def is_seen_otherwise(self, written: int, outer: Sequence[Any], inner: Sequence[Facts], carried: int) -> bool:
+        """Tell whether a block uses what it writes to under the name of another input, which will be another tensor there.
+
+        Args:
+            written: the position of the input that a block writes to.
+            outer: what the blocks get.
+            inner: facts of the blocks.
+            carried: how many of the inputs a loop gives from iteration to iteration.
+        """
+        names, waiting = {written}, [written]
+        while waiting:
+            one = waiting.pop()
+            for other in range(len(outer)):
+                if other not in names and self.are_together(one, other, outer, inner, carried):
+                    names.add(other)
+                    waiting.append(other)
+        return any(name in block.used for name in names - {written} for block in inner)
+
+    def are_together(self, one: int, other: int, outer: Sequence[Any], inner: Sequence[Facts], carried: int) -> bool:
+        """Tell whether two inputs of blocks may share memory, at first or after an iteration."""
+        if self.may_share(self.of(outer[one]), self.of(outer[other])):
+            return True
+        for body in inner if carried else ():
+            for first, second in ((one, other), (other, one)):
+                if first < carried and first + 1 < len(body.origins) and second in body.origins[first + 1]:
+                    return True
+            if one < carried and other < carried and tuple(sorted((one + 1, other + 1))) in body.together:
+                return True
+        return False
 
 
 def _aliased(node: fx.Node, target: torch._ops.OpOverload) -> Iterator[tuple[Any, bool]]:

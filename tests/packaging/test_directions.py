@@ -32,6 +32,7 @@ dy2st.capture.on_raise
 dy2st.capture.outputs
 dy2st.capture.calls
 dy2st.capture.unconverted
+dy2st.capture.arrays
 dy2st.capture.library
 dy2st.capture.collections
 dy2st.capture.operators
@@ -77,6 +78,7 @@ dy2st_runtime.call
 dy2st_runtime.analyses
 dy2st_runtime.ir
 dy2st_runtime.primitives
+dy2st_runtime.arrays
 dy2st_runtime.torch_versions
 dy2st_runtime.errors
 """.split()

@@ -414,6 +414,49 @@ def test_an_item_is_changed_in_place() -> None:
     agree(f, *((X, torch.tensor(n)) for n in (0, 1, 2, 3)))
 
 
+def _carry_that_starts_as_it(x: Any, n: Any) -> Any:
+    z = x
+    while n > 0:
+        x[0] = x.mean(0)
+        if x.sum() < -100:
+            z = x + 1
+        n = n - 1
+    return z + 0, x
+
+
+def _carry_that_becomes_it(x: Any, n: Any) -> Any:
+    z = x * 2
+    while n > 0:
+        x.add_(z)
+        z = x
+        n = n - 1
+    return z + 0
+
+
+def _carries_that_become_one(x: Any, n: Any) -> Any:
+    y, z = x * 1, x * 2
+    while n > 0:
+        y += 1
+        y = z = y + z
+        n = n - 1
+    return y + z
+
+
+def _view_from_before(x: Any, n: Any) -> Any:
+    row = x[0]
+    if n > 1:
+        x.add_(1)
+        return row * 2
+    return row * 3
+
+
+@pytest.mark.parametrize(
+    "function", [_carry_that_starts_as_it, _carry_that_becomes_it, _carries_that_become_one, _view_from_before]
+)
+def test_a_loop_or_branch_sees_what_it_writes_under_another_name(function: Any) -> None:
+    agree(function, *((X, torch.tensor(n)) for n in (2, 0, 1, 3)), elsewhere=True)
+
+
 def test_results_are_nobody_elses_memory() -> None:
     weight = nn.Parameter(torch.ones(3))
 

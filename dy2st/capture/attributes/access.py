@@ -13,6 +13,7 @@ import types
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+import numpy as np
 import torch
 
 from dy2st.capture.attributes import attribute_tables
@@ -31,6 +32,7 @@ from dy2st.capture.objects import cells, hidden_state
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, current, need
 from dy2st.capture.values import storage
+from dy2st.capture.values.abstract_arrays import AbstractArray, is_open
 from dy2st.capture.values.abstract_objects import AbstractObject, AbstractTuple
 from dy2st.capture.values.storage import MISSING
 from dy2st.capture.values.symbolic import TaggedUnion, Undefined, may_be_undefined
@@ -115,6 +117,10 @@ def item(value: Any, key: Any) -> Any:
 def _item(session: Session, value: Any, key: Any) -> Any:
     value = behind(value)
     key = lookup.by_identity(session, value, lookup.known(key))
+    if isinstance(value, AbstractArray):
+        return value[key]  # type: ignore[index]
+    if isinstance(value, np.ndarray) and is_open(key):
+        return session.call(value.__getitem__, key)
     if isinstance(value, AbstractObject):
         return tuples.item(session, value, key) if isinstance(value, AbstractTuple) else value[key]  # type: ignore[index]
     if isinstance(value, type) and (of_class := _subscripting(value)) is not None:
@@ -235,7 +241,9 @@ def set_item(target: Any, key: Any, value: Any) -> None:
 
 def _set_item(session: Session | None, target: Any, key: Any, value: Any) -> None:
     target, key = behind(target), lookup.known(key)
-    if session is None or isinstance(target, torch.Tensor):
+    if isinstance(target, np.ndarray) and session is not None:
+        hidden_state.check_array(session, (key, value))
+    if session is None or isinstance(target, (torch.Tensor, AbstractArray)):
         target[key if session is None else list_tensors.as_index(session, key)] = value
         return
     key = lookup.by_identity(session, target, key)

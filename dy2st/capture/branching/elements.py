@@ -28,6 +28,7 @@ from dy2st.capture.recording.block import BlockBuilder
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import text
 from dy2st.capture.types import lattice, value_types
+from dy2st.capture.values.abstract_arrays import AbstractArray
 from dy2st.capture.values.abstract_objects import AbstractObject, AbstractTuple
 from dy2st.capture.values.kinds import is_number, number_kind
 from dy2st.capture.values.signals import NeedsRuntimeList
@@ -121,9 +122,10 @@ def _container(session: Session, value: Any) -> Any:
     if isinstance(value, Stale):
         value.fail()
     parts = children(value)
-    if parts is None or any(map(may_be_undefined, parts[0])) or isinstance(value, AbstractObject):
+    if parts is None or any(map(may_be_undefined, parts[0])) or isinstance(value, (AbstractArray, AbstractObject)):
+        kind = getattr(value, "example", value).__class__.__name__
         raise errors.CaptureError(
-            f"a value of class {value.__class__.__name__} is put in a list that changes length inside a captured block",
+            f"a value of class {kind} is put in a list that changes length inside a captured block",
             session.here(),
             fix="put in tensors, numbers, strings, None, tuples, lists, dicts and dataclasses of them",
         )

@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 import torch
 
 from dy2st import errors
+from dy2st.capture.arrays import functions as arrays
 from dy2st.capture.attributes.attributes import attr
 from dy2st.capture.attributes.class_attributes import of_class
 from dy2st.capture.branching import keys, keywords, lookup, optional
@@ -116,6 +117,9 @@ def _otherwise(session: Session, function: Any, args: tuple[Any, ...], kwargs: d
         return lambda: _call_unpacked(session, function, args, kwargs)
     if optional.has_optional(kwargs):
         return lambda: optional.case_split(session, kwargs, lambda given: call(function, *args, **given))
+    with_arrays = arrays.otherwise(session, function, args, kwargs)
+    if with_arrays is not None:
+        return with_arrays
     shown = _with_views(session, function, args)
     return None if shown is None else lambda: call(*shown, **kwargs)
 
@@ -336,6 +340,7 @@ def torch_patched() -> Iterator[None]:
         TEXTS.applied(),
         SETTINGS.applied(),
         BROADCASTING.applied(),
+        arrays.NUMBERS.applied(),
         own_mode_stack(),
         quiet_torch(),
     ):

@@ -13,6 +13,7 @@ from dy2st.capture.containers import lists
 from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.session.session import Session
 from dy2st.capture.types import lattice, mismatches, value_types
+from dy2st.capture.values.abstract_arrays import AbstractArray
 from dy2st.capture.values.symbolic import RuntimeList
 from dy2st_runtime.primitives import control
 
@@ -80,9 +81,14 @@ def _numbers_in(session: Session, items: RuntimeList) -> tuple[torch.dtype, int]
 
 
 def as_index(session: Session, key: Any) -> Any:
-    """Return an index of a tensor, with tensors for the lists of the program in it."""
+    """Return an index of a tensor, with tensors for the lists of the program, and the arrays, in it."""
     if isinstance(key, tuple):
         return tuple(as_index(session, part) for part in key)
+    if isinstance(key, AbstractArray):
+        return key.number() if key.is_scalar else key.as_tensor()
+    if isinstance(key, slice):
+        bounds = (key.start, key.stop, key.step)
+        return slice(*(as_index(session, bound) for bound in bounds)) if any(isinstance(b, AbstractArray) for b in bounds) else key
     known = session.lists.of(key)
     if known is None:
         return key

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ from dy2st.capture.containers import lists, ranges
 from dy2st.capture.containers.iterables import RuntimeIterable
 from dy2st.capture.environment.users_code import has_own
 from dy2st.capture.session.session import need
+from dy2st.capture.values.abstract_arrays import AbstractArray
 from dy2st.capture.values.abstract_objects import contents, representing
 
 
@@ -36,6 +38,8 @@ def as_runtime(iterable: Any) -> RuntimeIterable | None:
     if isinstance(iterable, torch.Tensor) and iterable.dim() and not isinstance(iterable.shape[0], int):
         rows = lists.unbind(session, iterable)
         return lists.iterable(session, rows)
+    if isinstance(iterable, AbstractArray) and iterable.items.dim() and not isinstance(iterable.items.shape[0], int):
+        return RuntimeIterable(iterable.length, lambda k: session.call(operator.getitem, iterable, k), "an array")
     return None
 
 

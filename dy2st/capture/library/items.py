@@ -25,10 +25,15 @@ from dy2st.capture.looping.truth import logical_not, truth
 from dy2st.capture.operators import comparisons, relations
 from dy2st.capture.session.session import Session
 from dy2st.capture.types import lattice, tensor_traits
+from dy2st.capture.values.abstract_arrays import AbstractArray
 from dy2st.capture.values.abstract_objects import representing
 from dy2st.capture.values.kinds import is_symbolic, number_kind
 from dy2st.capture.values.symbolic import TaggedUnion
 from dy2st_runtime.primitives import scalars
+
+
+def _compares_here(value: Any) -> bool:
+    return is_symbolic(value) or isinstance(value, AbstractArray) or relations.is_followed(value)
 
 
 def _extreme(function: Any, target: Any, before: Any) -> Handler:
@@ -39,7 +44,7 @@ def _extreme(function: Any, target: Any, before: Any) -> Handler:
         key = kwargs.get("key")
         if session.lists.of(values) is not None:
             return _extreme_at_runtime(session, function, values, before, **kwargs)
-        if not values or not (any(is_symbolic(value) or relations.is_followed(value) for value in values) or key is not None):
+        if not values or not (any(_compares_here(value) for value in values) or key is not None):
             return function(values, **kwargs)
         if key is None and all(isinstance(v, (int, float, torch.SymInt, torch.SymFloat)) for v in values):
             kinds = {"float" if number_kind(value) == "float" else "int" for value in values}

@@ -24,6 +24,7 @@ from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import methods
 from dy2st.capture.types import lattice
+from dy2st.capture.values.abstract_arrays import AbstractArray
 from dy2st.capture.values.abstract_objects import contents
 from dy2st.capture.values.kinds import is_symbolic, number_kind
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, Stale
@@ -104,7 +105,7 @@ def _len(session: Session, value: Any) -> Any:
         if value.dim() == 0:
             raise TypeError("len() of a 0-d tensor")
         return value.shape[0]
-    if isinstance(value, RuntimeRange):
+    if isinstance(value, (AbstractArray, RuntimeRange)):
         return value.length()
     if isinstance(value, Text):
         return methods.length(session, value)

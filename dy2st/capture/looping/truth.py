@@ -17,6 +17,7 @@ from dy2st.capture.environment.users_code import is_users_function, user_method
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, current
 from dy2st.capture.texts import text
+from dy2st.capture.values.abstract_arrays import AbstractArray
 from dy2st.capture.values.abstract_objects import AbstractObject
 from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.symbolic import TaggedUnion
@@ -42,7 +43,7 @@ def condition(value: Any) -> Any:
 def _is_open(session: Session, value: Any) -> bool:
     """Tell whether Python alone cannot tell if a value counts as true."""
     held = session.lists.of(value) is not None or optional.has_optional(value)
-    return held or isinstance(value, (TaggedUnion, AbstractObject, Text)) or _own_truth(value) is not None
+    return held or isinstance(value, (TaggedUnion, AbstractArray, AbstractObject, Text)) or _own_truth(value) is not None
 
 
 def decided(value: Any) -> Any:
@@ -65,6 +66,8 @@ def truth(session: Session, value: Any) -> Any:
         return lists.length(session, known) > 0
     if isinstance(value, Text):
         return text.compared(session, operator.ne, value, "")
+    if isinstance(value, AbstractArray):
+        return truth(session, value.truth())
     if isinstance(value, AbstractObject):
         return truth(session, value.length())
     if isinstance(value, TaggedUnion):

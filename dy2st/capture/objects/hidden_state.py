@@ -20,6 +20,7 @@ import numpy as np
 
 from dy2st import errors
 from dy2st.capture.session.session import Session
+from dy2st.capture.values.abstract_arrays import is_open
 
 _CHANGING = frozenset(
     ("append", "extend", "insert", "pop", "remove", "clear", "reverse", "fromlist", "frombytes", "byteswap", "fill", "sort", "put",
@@ -149,3 +150,20 @@ def _once(session: Session, value: Any) -> None:
     source = session.tracker.source_of(value)
     if source is not None:
         session.tracker.guards.never(source)
+
+
+def check_array(session: Session, given: Any) -> None:
+    """Check a write to an array of NumPy that is known when the program is made.
+
+    Args:
+        given: the key and the value.
+
+    Raises:
+        CaptureError: only the program knows whether, where or what is written.
+    """
+    if is_open(given) or not session.blocks.at_root:
+        raise errors.CaptureError(
+            "an array that is known is written to where tensors decide",
+            session.here(),
+            fix="write to one that np.zeros() or copy() makes in the static function, or to a tensor",
+        )

@@ -25,6 +25,7 @@ from dy2st.capture.environment.users_code import is_heap_type, is_library
 from dy2st.capture.looping.generators import UserGenerator
 from dy2st.capture.objects import cells, made_functions, made_modules
 from dy2st.capture.operators import identities
+from dy2st.capture.outputs import of_numpy
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import wording
 from dy2st.capture.types import lattice
@@ -78,6 +79,7 @@ class Describer:
         self._numbers: dict[int, tuple[int, Any]] = {}
         self._uses: collections.Counter[int] = collections.Counter()
         self._copies: dict[int, Any] = {}
+        self._of_numpy = of_numpy.OfNumPy(session, self.describe)
         self._open: set[int] = set()
         """The numbers of what is being described."""
 
@@ -182,6 +184,8 @@ class Describer:
         self._check_copy(value, what)
         if isinstance(value, (Undefined, Stale)):
             value.fail()
+        if isinstance(value, of_numpy.KINDS):
+            return self._of_numpy.described(value, what)
         if isinstance(value, AbstractObject) or self._is_table(value):
             return self._collection(value, what)
         if has_optional(value):
@@ -189,11 +193,7 @@ class Describer:
         if _is_record(value) and any(map(may_be_undefined, attributes(value).values())):
             return self._attributes_by_way(value, what)
         if isinstance(value, TaggedUnion):
-            value = unions.bound(value)
-        if isinstance(value, TaggedUnion):
-            tag = self.describe(value.tag, what)
-            options = tuple(self.describe(option, what) for option in value.options.values())
-            return TaggedUnionOf(tag, tuple(value.options), options)
+            return self._union(value, what)
         if isinstance(value, Text):
             value = wording.node_value(self.session, value)
         if isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS, RuntimeList, fx.Node)):
@@ -201,6 +201,13 @@ class Describer:
             self.outputs.append(value)
             return Leaf(len(self.outputs) - 1)
         return self._known(value, what)
+
+    def _union(self, value: TaggedUnion, what: str) -> Structure:
+        bound = unions.bound(value)
+        if not isinstance(bound, TaggedUnion):
+            return self.described(bound, what)
+        tag = self.describe(bound.tag, what)
+        return TaggedUnionOf(tag, tuple(bound.options), tuple(self.describe(option, what) for option in bound.options.values()))
 
     def _collection(self, value: Any, what: str) -> Structure:
         if isinstance(value, AbstractSet):

@@ -57,6 +57,8 @@ class BlockBuilder:
         self._expressions: dict[sympy.Basic, fx.Node] = {}
         self._lazy: dict[sympy.Basic, tuple[Any, tuple[Any, ...]]] = {}
         """Expressions that one operation gives, made when first asked for: the sizes of tensors mostly."""
+        self._sometimes: dict[sympy.Basic, tuple[fx.Node, int]] = {}
+        """Sizes of tensors that are not there on some ways: each block that asks makes them, since it runs on the others."""
 
     # -- values to nodes -------------------------------------------------------------------------------------------------
 
@@ -113,7 +115,8 @@ class BlockBuilder:
 
     def can_express(self, expr: sympy.Basic) -> bool:
         """Tell whether the block can compute an expression of sizes and numbers."""
-        if expr in self._expressions or expr in self._lazy or (self.parent is not None and self.parent.can_express(expr)):
+        own = (self._expressions, self._lazy, self._sometimes)
+        if any(expr in table for table in own) or (self.parent is not None and self.parent.can_express(expr)):
             return True
         return not expr.is_Symbol and all(self.can_express(part) for part in expr.args)
 
@@ -161,11 +164,22 @@ class BlockBuilder:
         if expr in self._lazy:
             self._expressions[expr] = node = self.call_raw(*self._lazy[expr])
             return node
+        sized = self._sized(expr)
+        if sized is not None:
+            self._expressions[expr] = node = self.call_raw(torch.ops.aten.sym_size.int, sized)
+            return node
         outer = self.parent._find_expression(expr) if self.parent is not None else None
         if outer is None:
             return None
         self._expressions[expr] = node = self._lift(outer)
         return node
+
+    def _sized(self, expr: sympy.Basic) -> tuple[fx.Node, int] | None:
+        """Return a tensor that is not there on some ways, and the dimension of it that has a size."""
+        if expr in self._sometimes or self.parent is None:
+            return self._sometimes.get(expr)
+        outer = self.parent._sized(expr)
+        return None if outer is None else (self._lift(outer[0]), outer[1])
 
     def _lift(self, outer: fx.Node) -> fx.Node:
         if outer not in self.operands:
@@ -246,8 +260,10 @@ class BlockBuilder:
         for dim, size in enumerate(value.shape):
             if not isinstance(size, torch.SymInt) or size.node.constant is not None:
                 continue
-            if not (may_be_absent and self.can_express(size.node.expr)):
+            if not may_be_absent:
                 self._lazy.setdefault(size.node.expr, (torch.ops.aten.sym_size.int, (node, dim)))
+            elif not self.can_express(size.node.expr):
+                self._sometimes[size.node.expr] = (node, dim)
 
     def _bind_number(self, value: Any, node: fx.Node) -> None:
         expr = value.node.expr
@@ -269,6 +285,7 @@ class BlockBuilder:
         self._objects = {key: entry for key, entry in self._objects.items() if entry[1] is not node}
         self._expressions = {key: entry for key, entry in self._expressions.items() if entry is not node}
         self._lazy = {key: entry for key, entry in self._lazy.items() if entry[1][0] is not node}
+        self._sometimes = {key: entry for key, entry in self._sometimes.items() if entry[0] is not node}
 
     def finish(self, outputs: tuple[Any, ...]) -> Block:
         """Close the block; ``outputs`` are values."""

@@ -4,16 +4,16 @@ The kernel runs on small operands that are made up, with the same dtypes and num
 symbolic in their sizes. A size of the result that is the same as one of an operand's in both runs is that one; one that stays is a
 constant; any other is a new symbol. Where the operator is not one of torch's own, the program checks the sizes that were learned.
 
-Shapes of torch's recurrent layers are written down here: torch computes them step by step, which needs the number of steps.
+Shapes of torch's recurrent layers are written down here: torch computes them by running the layer step by step, which needs the
+number of steps.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import sympy
@@ -24,52 +24,17 @@ from torch._subclasses.fake_tensor import (
     FakeTensor,
 )
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
-from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map, tree_map_only, tree_structure
 
+from dy2st.capture.recording import made_up
 from dy2st.capture.recording.capturing import Capturing
 from dy2st_runtime.ir.operators import present
-from dy2st_runtime.primitives import control, random_state
+from dy2st_runtime.primitives import control
 
 ACTS_FOR_USER = False
 
-_MOST_BYTES = 1 << 24
-"""Of the operands that are made up; where they would be larger, sizes above :data:`_LARGE` are taken to be smaller."""
-_LARGE = 32
-_SIZES: tuple[Callable[[int, int], int], ...] = (
-    lambda position, run: 8 * (position + 1 + run),  # kernels often ask for aligned rows
-    lambda position, run: 2 + position + run,
-    lambda position, run: 8 * (1 + run),
-    lambda position, run: 1 + run,
-)
-"""What the symbols of sizes are taken to be, from their position, in two runs; all equal where different ones do not fit."""
 _SIZED = ("cdist", "_upsample_", "upsample_linear", "upsample_bi", "upsample_trilinear", "adaptive_avg_pool")
 """How operators begin whose results have sizes that operands or arguments have, whatever torch's code for abstract values asks."""
-_Values = dict[Any, int]  # what symbols, and large sizes, are taken to be
-_Fill = Callable[[torch.Tensor], Any]
-
-
-def _positive(tensor: torch.Tensor) -> None:
-    if tensor.is_floating_point():
-        tensor.uniform_(0.5, 1.5)
-    else:
-        tensor.zero_()
-
-
-def _any_sign(tensor: torch.Tensor) -> None:
-    if tensor.is_floating_point():
-        tensor.normal_()
-    else:
-        tensor.random_(0, 2)
-
-
-_zero: _Fill = torch.Tensor.zero_
-_CONTENTS: tuple[tuple[_Fill, _Fill], ...] = (
-    (_positive, _any_sign),
-    (_positive, _positive),
-    (torch.Tensor.zero_, torch.Tensor.zero_),
-)
-"""What the operands hold in the two runs: a size that follows from that is no constant."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,16 +79,20 @@ def learned(session: Capturing, func: Any, args: Any, kwargs: Any, error: Except
     if not leaves or numbers or not all(type(leaf) is FakeTensor and leaf.layout == torch.strided for leaf in leaves):
         return None
     told = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.SymInt) and func.__name__.startswith(_SIZED)]
-    symbols: list[Any] = sorted({symbol for expr in _sizes_of(leaves, told) for symbol in expr.free_symbols}, key=str)
-    if _bytes(leaves, dict.fromkeys(symbols, 1)) > _MOST_BYTES:
-        symbols += sorted({size for leaf in leaves for size in leaf.shape if type(size) is int and size > _LARGE})
-    for sizes in _SIZES if symbols else _SIZES[:1]:
-        values = [{symbol: sizes(position, run) for position, symbol in enumerate(symbols)} for run in range(2)]
-        for fills in _CONTENTS:
-            runs = [_run(func, args, kwargs, *given) for given in zip(values, fills)]
-            if all(run is not None for run in runs) and _are_alike(*runs):
-                return _as_abstract(session, runs, leaves, values, told)
+    for choice in made_up.choices(made_up.symbols_of(leaves, told)):
+        runs = [_run(func, args, kwargs, *given) for given in choice]
+        if all(run is not None for run in runs) and _are_alike(*runs):
+            return _as_abstract(session, runs, leaves, [values for values, _ in choice], told)
     return None
+
+
+def _run(func: Any, args: Any, kwargs: Any, values: made_up.Values, fill: made_up.Fill) -> Any:
+    """Return what the real kernel gives for made-up operands; ``None`` where it refuses them, or they would be too large."""
+    try:
+        result = made_up.run(func, args, kwargs, values, fill)
+    except Exception:  # whatever a kernel of anybody's raises: it refuses
+        return None
+    return result if all(isinstance(leaf, torch.Tensor) for leaf in tree_leaves(result)) else None
 
 
 def _is_sized_by_operands(func: Any, args: Any, kwargs: Any) -> bool:
@@ -137,56 +106,6 @@ def _is_functional(func: Any) -> bool:
     return not any(part.alias_info is not None for part in (*schema.arguments, *schema.returns))
 
 
-def _symbolic(tensor: torch.Tensor) -> list[Any]:
-    return [size for size in tensor.shape if isinstance(size, torch.SymInt)]
-
-
-def _sizes_of(tensors: Sequence[torch.Tensor], given: Sequence[torch.SymInt]) -> Iterator[sympy.Expr]:
-    yield from (size.node.expr for size in (*given, *(size for tensor in tensors for size in _symbolic(tensor))))
-
-
-def _run(func: Any, args: Any, kwargs: Any, values: _Values, fill: _Fill) -> Any:
-    """Return what the real kernel gives for made-up operands; ``None`` where it refuses them, or they would be too large."""
-
-    def real(value: Any) -> Any:
-        if isinstance(value, torch.SymInt):
-            return _taken(value, values)
-        if not isinstance(value, torch.Tensor):
-            return value
-        strides = sorted(range(value.dim()), key=lambda dim: _order(value, dim))
-        shape = [_taken(size, values) for size in value.shape]
-        result = torch.empty([shape[dim] for dim in strides], dtype=value.dtype, device=value.device)
-        fill(result)
-        return result.permute([strides.index(dim) for dim in range(value.dim())]).requires_grad_(value.requires_grad)
-
-    if _bytes([leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)], values) > _MOST_BYTES:
-        return None
-    with _disable_current_modes(), random_state.kept():
-        try:
-            operands = tree_map(real, (args, kwargs))
-            result = func(*operands[0], **operands[1])
-        except Exception:  # whatever a kernel of anybody's raises: it refuses
-            return None
-    return result if all(isinstance(leaf, torch.Tensor) for leaf in tree_leaves(result)) else None
-
-
-def _taken(size: Any, values: _Values) -> int:
-    """Return what a size is taken to be: symbolic, or large."""
-    if not isinstance(size, torch.SymInt):
-        return int(values.get(size, size))
-    return int(size.node.expr.xreplace({symbol: value for symbol, value in values.items() if isinstance(symbol, sympy.Symbol)}))
-
-
-def _bytes(tensors: Sequence[torch.Tensor], values: _Values) -> int:
-    return sum(tensor.itemsize * math.prod(_taken(size, values) for size in tensor.shape) for tensor in tensors)
-
-
-def _order(tensor: torch.Tensor, dim: int) -> tuple[int, int]:
-    """Return a key that sorts dimensions by falling stride, where strides are known, and else as they come."""
-    stride = tensor.stride(dim)
-    return (-stride if type(stride) is int and all(type(s) is int for s in tensor.stride()) else 0, dim)
-
-
 def _are_alike(first: Any, second: Any) -> bool:
     """Tell whether two results differ in sizes only."""
     pairs = list(zip(tree_leaves(first), tree_leaves(second)))
@@ -194,16 +113,16 @@ def _are_alike(first: Any, second: Any) -> bool:
 
 
 def _as_abstract(
-    session: Capturing, runs: Any, leaves: Sequence[torch.Tensor], symbols: Sequence[Any], told: Sequence[Any]
+    session: Capturing, runs: Any, leaves: Sequence[torch.Tensor], symbols: Sequence[dict[sympy.Symbol, int]], told: Sequence[Any]
 ) -> Learned:
     known = [*told, *(size for leaf in leaves for size in leaf.shape if isinstance(size, torch.SymInt) or size in symbols[0])]
-    values = [[_taken(size, run) for size in known] for run in symbols]
+    values = [[made_up.taken(size, run) for size in known] for run in symbols]
     learned_sizes: list[list[Any]] = []
     results = iter(tree_leaves(runs[1]))
 
     def abstract(first: torch.Tensor) -> torch.Tensor:
         second = next(results)
-        dims = [_size(pair, known, values) for pair in zip(first.shape, second.shape, strict=True)]
+        dims = [size_shown(pair, known, values) for pair in zip(first.shape, second.shape, strict=True)]
         learned_sizes.append(dims)
         shape = [session.shapes.fresh_int(size=True) if size is None else size for size in dims]
         real_strides = first.stride()
@@ -222,7 +141,7 @@ def _key(size: Any) -> Any:
     return size.node.expr if isinstance(size, torch.SymInt) else size
 
 
-def _size(pair: tuple[int, int], known: Sequence[Any], values: Sequence[Sequence[int]]) -> Any:
+def size_shown(pair: tuple[int, int], known: Sequence[Any], values: Sequence[Sequence[int]]) -> Any:
     """Return the size that two runs show: a constant, one of an operand's, or ``None``."""
     fitting = {_key(known[at]): known[at] for at in range(len(known)) if (values[0][at], values[1][at]) == pair}
     if len(fitting) == 1:

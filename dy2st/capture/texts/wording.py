@@ -25,6 +25,7 @@ from dy2st.capture.environment.users_code import as_written, has_own
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts.marks import Marks, answering
 from dy2st.capture.values import storage
+from dy2st.capture.values.abstract_arrays import AbstractArray
 from dy2st.capture.values.abstract_objects import AbstractDeque, AbstractSet
 from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.symbolic import RuntimeList, TaggedUnion, Undefined, may_be_undefined
@@ -36,7 +37,7 @@ CALLS_METHODS_FOR_USER = True
 
 _OF_DATACLASSES = frozenset({"<string>", dataclasses.__file__, reprlib.__file__})
 """Where the ``__repr__`` is written that a dataclass gets."""
-_LEAVES = (Text, RuntimeString, RuntimeList, fx.Node)
+_LEAVES = (Text, RuntimeString, RuntimeList, AbstractArray, fx.Node)
 _local = threading.local()
 
 
@@ -67,11 +68,11 @@ def node_value(session: Session, given: Any) -> Any:
         return session.builder.call_raw(control.format_, (session.builder.argument(flat(session, given.parts)),))
     if type(given) in (tuple, list) and session.lists.of(given) is None:
         return type(given)(node_value(session, item) for item in given)
-    if isinstance(given, TaggedUnion):
+    if isinstance(given, (TaggedUnion, AbstractArray)):
         raise errors.CaptureError(
-            "an exception, a warning or a log entry is given one of several values where a tensor decides",
+            "an exception, a warning or a log entry is given an array of NumPy, or one of several values where a tensor decides",
             session.here(),
-            fix="give it in the branch where it is known",
+            fix="give it in the branch where it is known, or give str(array) or float(number)",
         )
     if is_object_of_runtime(session, given):
         raise errors.CaptureError(
@@ -130,6 +131,9 @@ def _words(session: Session, value: Any, conversion: str | None, specification: 
         return _printf(session, value, specification)
     if isinstance(value, TaggedUnion):
         return _chosen(session, value, conversion, specification)
+    if isinstance(value, AbstractArray):
+        way = f"{'scalar' if value.is_scalar else 'array'} {conversion or 'f'}"
+        return [(value.as_tensor(), way, _specification(session, specification))]
     if isinstance(value, Text) and conversion in (None, "s") and _is_empty(specification):
         return flat(session, value.parts)
     if _is_leaf(session, value) or (is_constant(value) and not isinstance(specification, str)):
@@ -171,6 +175,11 @@ def _printf(session: Session, value: Any, specification: str) -> Sequence[Any]:
     width, letter = specification[:-1], specification[-1]
     if isinstance(value, TaggedUnion):
         return _chosen(session, value, "%", specification)
+    if isinstance(value, AbstractArray):
+        if letter not in "rsa":
+            return [(value.number(), "%", specification)]
+        words = _words(session, value, letter, "")
+        return words if width == "%" else [(_string(session, words), "%", f"{width}s")]
     if _is_leaf(session, value):
         shown: Sequence[Any] = flat(session, value.parts) if isinstance(value, Text) and specification == "%s" else ()
         return shown or [(node_value(session, value), "%", specification)]

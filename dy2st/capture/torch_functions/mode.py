@@ -117,7 +117,7 @@ def _exit_autocast(session: Session, func: Any, args: tuple[Any, ...], kwargs: d
 
 @handles_torch(
     torch.Tensor.__bool__, torch.Tensor.__int__, torch.Tensor.__float__, torch.Tensor.__index__, torch.Tensor.__complex__,
-    torch.Tensor.numpy, torch.Tensor.__array__, torch.Tensor.data_ptr,
+    torch.Tensor.__array__, torch.Tensor.data_ptr,
 )  # fmt: skip
 def _value_asked(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
     tensor = args[0]

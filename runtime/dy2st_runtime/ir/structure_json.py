@@ -34,7 +34,7 @@ from dy2st_runtime.ir.structure import (
     TupleOf,
     VariableOf,
 )
-from dy2st_runtime.ir.unflattening import COLLECTIONS
+from dy2st_runtime.ir.unflattening import collection, is_collection
 
 
 def to_json(structure: Structure) -> Any:
@@ -149,11 +149,17 @@ def _read_union(json: Json, depth: int) -> Structure:
 
 def _read_collection(json: Json, depth: int) -> Structure:
     kind, maxlen = json.field("kind"), constants.decode(json.field("maxlen"))
-    if kind.text() not in ("deque", *COLLECTIONS):
+    if kind.text() != "deque" and not is_collection(kind.text()):
         kind.fail("set, deque or tuple")
     if maxlen is not None and (type(maxlen) is not int or maxlen < 0):
         json.field("maxlen").fail("a length")
-    return CollectionOf(kind.text(), (from_json(json.field("collection"), depth),), maxlen)
+    inside = from_json(json.field("collection"), depth)
+    if isinstance(inside, Const):
+        try:
+            collection(kind.text())(inside.value)
+        except (TypeError, ValueError):
+            json.field("collection").fail(f"what a {kind.text()} is made of")
+    return CollectionOf(kind.text(), (inside,), maxlen)
 
 
 def _read_object(json: Json, depth: int) -> Structure:

@@ -6,10 +6,14 @@ import collections
 import dataclasses
 import functools
 import operator
+import re
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
+from dy2st_runtime.arrays.calls import as_array, of_bytes
 from dy2st_runtime.ir.flattening import follow_new
 from dy2st_runtime.ir.structure import (
     AbstractOf,
@@ -68,7 +72,7 @@ def _unflatten_one(
     match structure:
         case CollectionOf(kind, items, maxlen):
             inside = unflatten(items[0], leaves, results)
-            return collections.deque(inside, maxlen) if kind == "deque" else COLLECTIONS[kind](inside)
+            return collections.deque(inside, maxlen) if kind == "deque" else collection(kind)(inside)
         case CellOf(items):
             return Cell(unflatten(items[0], leaves, results))
         case AbstractOf(kind, items, maxlen):
@@ -190,9 +194,38 @@ COLLECTIONS: dict[str, Callable[[Any], Any]] = {
     "tuple": tuple,
     "range": lambda bounds: range(*bounds),
     **{name: operator.methodcaller(name) for name in ("keys", "values", "items")},
+    "numpy.generic": lambda tensor: as_array(tensor)[()],
+    "numpy.dtype": np.dtype,
     "Counter": collections.Counter,
     **{f"defaultdict({name})": functools.partial(collections.defaultdict, factory) for name, factory in _FACTORIES.items()},
 }
+
+
+def collection(kind: str) -> Callable[[Any], Any]:
+    """Return what makes a collection of a kind from what is in it.
+
+    Raises:
+        KeyError: there is no such kind.
+    """
+    if backwards := _ARRAY.fullmatch(kind):
+        return functools.partial(as_array, flips=[int(dim) for dim in backwards[1].split()])
+    if constant := _CONSTANT_ARRAY.fullmatch(kind):
+        return functools.partial(of_bytes, constant[1], [int(size) for size in constant[2].split()])
+    if number := _CONSTANT_NUMBER.fullmatch(kind):
+        return lambda contents: of_bytes(number[1], (), contents)[()]
+    return COLLECTIONS[kind]
+
+
+def is_collection(kind: str) -> bool:
+    """Tell whether there is such a kind."""
+    return kind in COLLECTIONS or any(pattern.fullmatch(kind) for pattern in (_ARRAY, _CONSTANT_ARRAY, _CONSTANT_NUMBER))
+
+
+_ARRAY = re.compile(r"ndarray\[([0-9 ]*)\]", re.ASCII)
+"""An array of NumPy in the memory of a tensor, and the dimensions in which it runs backwards."""
+_CONSTANT_ARRAY = re.compile(r"numpy\.array\[([<>|][biufc][0-9]+) ([0-9 ]*)\]", re.ASCII)
+"""One that is made of bytes, its dtype and its shape."""
+_CONSTANT_NUMBER = re.compile(r"numpy\.generic\[([<>|][biufc][0-9]+)\]", re.ASCII)
 
 
 def kind_of_table(value: Any) -> str | None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-_CONVERSIONS: dict[str, Callable[[object], str]] = {"r": repr, "s": str, "a": ascii}
+from dy2st_runtime.arrays.calls import as_array
+
+_CONVERSIONS: dict[str, Callable[[object], Any]] = {"r": repr, "s": str, "a": ascii, "f": lambda value: value}
 
 
 def join_parts(parts: Sequence[Any]) -> str:
@@ -14,7 +16,8 @@ def join_parts(parts: Sequence[Any]) -> str:
     Args:
         parts: strings, taken as they are, and triples ``(value, conversion, format_spec)``: the conversion is ``"r"``,
             ``"s"``, ``"a"``, ``None``, or ``"%"`` for a specification of the ``%`` operator; the specification is text or
-            again a sequence of parts.
+            again a sequence of parts. After ``"array "`` or ``"scalar "`` it is of what NumPy makes of a tensor, and ``"f"`` is
+            none there.
 
     Example:
         >>> join_parts(["x = ", (1.5, None, ".2f")])
@@ -23,13 +26,18 @@ def join_parts(parts: Sequence[Any]) -> str:
     return "".join(part if isinstance(part, str) else _format(*part) for part in parts)
 
 
+_KINDS: dict[str, Callable[[Any], Any]] = {"array": as_array, "scalar": lambda tensor: as_array(tensor)[()]}
+"""What a tensor is shown as: an array of NumPy, or one of its numbers."""
+
+
 def _format(value: Any, conversion: str | None, specification: Any) -> str:
     if value is None and specification:
         return ""  # the text of another way than the one that was taken: no value is known, and nobody reads it
     if conversion == "%":
         return str(specification % (value,))
     if conversion is not None:
-        value = _CONVERSIONS[conversion](value)
+        *kind, conversion = conversion.split()
+        value = _CONVERSIONS[conversion](_KINDS[kind[0]](value) if kind else value)
     return format(value, specification if isinstance(specification, str) else join_parts(specification))
 
 
