@@ -10,7 +10,6 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -31,21 +30,11 @@ def main() -> int:
     verdicts = []
     for name in names:
         verdicts.append(judging.judge(name, options.limit))
-        print(_row(verdicts[-1]), flush=True)
+        print(judging.row(verdicts[-1]), flush=True)
         if options.json:
             options.json.write_text(json.dumps(verdicts, indent=1))
-    kinds = [v["verdict"] for v in verdicts]
-    print(", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds)))
-    return int(any(kind in (judging.WRONG, judging.INTERNAL) for kind in kinds))
-
-
-def _row(verdict: dict[str, Any]) -> str:
-    text = f"{verdict['name']:<36} {verdict['verdict']:<14}"
-    if "programs" in verdict:
-        capture, call, eager = (verdict.get(f"{name}_s", 0.0) for name in ("capture", "call", "eager"))
-        text += f" capture {capture:6.1f} s  call {call * 1e3:8.1f} ms  eager {eager * 1e3:8.1f} ms  programs {verdict['programs']}"
-    message = " ".join(verdict.get("message", "").split())
-    return text + (f"\n    {message[:400]}" if message else "")
+    print(judging.totals(verdicts))
+    return int(any(v["verdict"] in (judging.WRONG, judging.INTERNAL) for v in verdicts))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import copy
+import hashlib
 import io
 import multiprocessing
 import tempfile
@@ -12,6 +13,7 @@ import time
 import traceback
 import types
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,9 @@ from torch.utils._pytree import tree_leaves, tree_map
 import dy2st
 import dy2st_runtime
 from tests.corpus.registry import Entry, Subject, load
+
+_MANY = 4096
+"""From how many elements on a tensor is described by a digest."""
 
 SAME, REFUSED, WRONG, INTERNAL, TIMEOUT, ABSENT = "same", "refused", "wrong", "internal error", "timeout", "not installed"
 
@@ -35,18 +40,33 @@ def judge(name: str, limit: float) -> dict[str, Any]:
     Returns:
         The verdict with its message, times and number of programs.
     """
-    if not load()[name].installed:
+    entry = load()[name]
+    if not entry.installed:
         return {"name": name, "verdict": ABSENT}
+    return in_a_process(name, lambda: child(entry), limit)
+
+
+def in_a_process(name: str, judged: Callable[[], dict[str, Any]], limit: float) -> dict[str, Any]:
+    """Judge in a child process.
+
+    Args:
+        name: of what is judged.
+        judged: gives the verdict.
+        limit: seconds.
+
+    Returns:
+        The verdict, or how the process ended.
+    """
     forking = multiprocessing.get_context("fork")  # what is imported already need not be imported again
     receive, send = forking.Pipe(duplex=False)
-    process = forking.Process(target=lambda: send.send(child(load()[name])))
+    process = forking.Process(target=lambda: send.send(judged()))
     process.start()
     send.close()
     try:
         if not receive.poll(limit):
             return {"name": name, "verdict": TIMEOUT, "message": f"more than {limit:g} s"}
-        found: dict[str, Any] = receive.recv()
-        return found
+        verdict: dict[str, Any] = receive.recv()
+        return verdict
     except EOFError:
         process.join()
         return {"name": name, "verdict": INTERNAL, "message": f"the process ended with status {process.exitcode}"}
@@ -66,10 +86,31 @@ def child(entry: Entry) -> dict[str, Any]:
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return _verdict(entry)
+        return verdict_of(entry)
 
 
-def _verdict(entry: Entry) -> dict[str, Any]:
+def row(verdict: dict[str, Any]) -> str:
+    """Return a verdict as lines of a table.
+
+    Args:
+        verdict: what :func:`judge` gives.
+    """
+    text = f"{verdict['name']:<36} {verdict['verdict']:<14}"
+    if "programs" in verdict:
+        capture, call, eager = (verdict.get(f"{name}_s", 0.0) for name in ("capture", "call", "eager"))
+        text += f" capture {capture:6.1f} s  call {call * 1e3:8.1f} ms  eager {eager * 1e3:8.1f} ms  programs {verdict['programs']}"
+    message = " ".join(verdict.get("message", "").split())
+    return text + (f"\n    {message[:400]}" if message else "")
+
+
+def totals(verdicts: list[dict[str, Any]]) -> str:
+    """Return how many verdicts of each kind there are."""
+    kinds = [verdict["verdict"] for verdict in verdicts]
+    return ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
+
+
+def verdict_of(entry: Entry) -> dict[str, Any]:
+    """Judge one entry here; see :func:`child`."""
     verdict: dict[str, Any] = {"name": entry.name, "verdict": SAME, "message": ""}
     entry.make()  # what a package keeps for the process from the first time on, such as code that it generates for a class
     torch.manual_seed(0)
@@ -79,11 +120,11 @@ def _verdict(entry: Entry) -> dict[str, Any]:
     static = dy2st.to_static(subject.function)
     times: dict[str, float] = collections.defaultdict(float)
     for number in range(2 * len(eager.calls)):
-        expected, spent = _observe(eager.function, eager, number // 2)
+        expected, spent = observe(eager.function, eager, number // 2)
         times["eager"] += spent * (number % 2)
-        found, spent = _observe(static, subject, number // 2)
+        found, spent = observe(static, subject, number // 2)
         times["call" if number % 2 else "capture"] += spent
-        kind, message, trace = _compare(expected, found)
+        kind, message, trace = compare(expected, found)
         if kind != SAME:
             verdict |= {"verdict": kind, "message": f"call {number}: {message}", "traceback": trace}
             break
@@ -108,22 +149,32 @@ def _saved(entry: Entry) -> dict[str, Any]:
         except dy2st.Dy2stError as error:
             return {"verdict": REFUSED, "message": f"save: {_line(error)}", "traceback": traceback.format_exc()}
         for number in range(len(eager.calls)):
-            expected, _ = _observe(eager.function, eager, number, eager.function)
-            kind, message, trace = _compare(expected, _observe(loaded, subject, number, loaded)[0])
+            expected, _ = observe(eager.function, eager, number, eager.function)
+            kind, message, trace = compare(expected, observe(loaded, subject, number, loaded)[0])
             if kind != SAME:
                 return {"verdict": kind, "message": f"loaded, call {number}: {message}", "traceback": trace}
     return {}
 
 
-def _observe(function: Any, subject: Subject, number: int, root: Any = None) -> tuple[dict[str, Any], float]:
-    """Call a function once with copies of the arguments, and describe what can be seen afterwards."""
+def observe(function: Any, subject: Subject, number: int, root: Any = None) -> tuple[dict[str, Any], float]:
+    """Call a function once with copies of the arguments, and describe what can be seen afterwards.
+
+    Args:
+        function: in eager, static, or loaded from a file.
+        subject: has the calls.
+        number: of the call.
+        root: a loaded program, whose parameters are the ones that count.
+
+    Returns:
+        What can be seen, and the seconds of the call.
+    """
     args = _fresh(subject.calls[number])
     torch.manual_seed(number)
     result, error = None, None
     begun = time.perf_counter()
     try:
         with contextlib.redirect_stdout(io.StringIO()) as printed:
-            result = function(*args)
+            result = function(**args) if isinstance(args, dict) else function(*args)
     except Exception as raised:
         error = raised
     spent = time.perf_counter() - begun
@@ -163,7 +214,10 @@ def _gradients(result: Any, args: Any, function: Any) -> Any:
     if not outputs or not wanted:
         return None
     total = sum((out * torch.linspace(0.5, 1.5, out.numel(), dtype=out.dtype).view_as(out)).sum() for out in outputs)
-    return [described(grad) for grad in torch.autograd.grad(total, wanted, allow_unused=True)]
+    try:
+        return [described(grad) for grad in torch.autograd.grad(total, wanted, allow_unused=True)]
+    except RuntimeError as error:
+        return type(error).__name__
 
 
 def described(value: Any) -> Any:
@@ -189,7 +243,7 @@ def described(value: Any) -> Any:
 
     def parts(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
-            return str(value.dtype), tuple(value.shape), repr(value.detach().tolist()), value.requires_grad
+            return str(value.dtype), tuple(value.shape), _numbers(value.detach()), value.requires_grad
         if isinstance(value, dict):
             return [(visit(key), visit(item)) for key, item in value.items()]
         if isinstance(value, (set, frozenset)):
@@ -208,11 +262,29 @@ def described(value: Any) -> Any:
     return visit(value)
 
 
+def _numbers(value: torch.Tensor) -> str:
+    """The elements of a tensor, or what stands for many."""
+    if value.numel() < _MANY or value.layout is not torch.strided:
+        return repr(value.tolist())
+    flat = value.resolve_conj().resolve_neg().contiguous().view(-1).view(torch.uint8)
+    shown = f"{value.double().sum().item()!r} in all, " if value.is_floating_point() else ""
+    return f"{shown}SHA-1 {hashlib.sha1(flat.numpy().tobytes()).hexdigest()}"
+
+
 def _is_code(value: Any) -> bool:
     return callable(value) and not isinstance(value, (torch.nn.Module, type)) and not getattr(value, "__dict__", None)
 
 
-def _compare(expected: dict[str, Any], found: dict[str, Any]) -> tuple[str, str, str]:
+def compare(expected: dict[str, Any], found: dict[str, Any]) -> tuple[str, str, str]:
+    """Compare what was seen of two calls.
+
+    Args:
+        expected: of eager, from :func:`observe`.
+        found: of the program.
+
+    Returns:
+        The verdict, its message, and a traceback.
+    """
     wanted, raised = expected["error"], found["error"]
     if raised is not None and (type(raised), str(raised)) != (type(wanted), str(wanted)):
         kind = REFUSED if isinstance(raised, dy2st.Dy2stError) else WRONG if wanted is not None else INTERNAL

@@ -17,12 +17,12 @@ class Subject:
 
     Attributes:
         function: a function or an ``nn.Module``.
-        calls: the arguments of each call; they take different ways through the code.
+        calls: the arguments of each call, by position or (a dict) by name; they take different ways through the code.
         roots: objects whose state is compared after each call.
     """
 
     function: Any
-    calls: Sequence[tuple[Any, ...]]
+    calls: Sequence[tuple[Any, ...] | dict[str, Any]]
     roots: Sequence[Any] = ()
 
 

@@ -279,3 +279,28 @@ def test_one_hot_has_as_many_classes_as_a_tensor_says():
     agree(at_least, several, programs=None)
     agree(by_a_tensor, several, programs=None)
     agree(in_a_branch, [(several[0], torch.tensor(n)) for n in (4, -1, 1, -2, 3)] + [(several[3], torch.tensor(4))])
+
+
+def test_lists_and_tuples_of_numbers_of_tensors_are_indices():
+    def program(x, places):
+        rows, cols = zip(*places)
+        y = x.clone()
+        y[rows, cols] = 0.0
+        y[list(rows), None] += 2.0
+        return (
+            y,
+            x[rows, cols],
+            x[list(rows), 1],
+            x[:, list(cols)],
+            x[rows, [0] * len(rows)],
+            x[(places[0, 0].item(), 1), (0, cols[1])],
+        )
+
+    def out_of_range(x, places):
+        rows, cols = zip(*places)
+        return x[rows, cols]
+
+    x = torch.randn(4, 4, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    calls = [(x, torch.tensor(places)) for places in ([[0, 1], [3, -4], [0, 1]], [[1, 1], [2, -1], [-3, 0]])]
+    agree(program, calls)
+    agree(out_of_range, [*calls, (x, torch.tensor([[0, 1], [1, 4], [0, 0]]))])

@@ -125,3 +125,50 @@ def test_a_test_and_what_is_false_is_false_on_all_ways():
 
     agree(program, [(sign * torch.ones(3), is_wanted) for sign in (1, -1) for is_wanted in (False,)], programs=1)
     agree(lambda x: program(x, True), [(torch.ones(3),), (-torch.ones(3),)], programs=1)
+
+
+def distances(x, step, rows):
+    padding = (torch.tensor(x.shape[-1]) / step).ceil().to(torch.int64) * step - x.shape[-1]
+    points = torch.nn.functional.pad(x, (0, padding)).view(-1, 4)
+    return torch.cdist(points[None], rows[None], p=2)[0], torch.cdist(x, x, p=1).sum()
+
+
+def test_distances_of_as_many_points_as_the_program_counts():
+    rows = torch.randn(7, 4, requires_grad=True)
+    calls = [(torch.randn(2, 2 * k - 1), torch.tensor(4), rows) for k in (3, 4, 80)]  # from 26 points on by products of matrices
+    agree(distances, calls, spec=[dy2st.InputSpec([None, None]), dy2st.InputSpec([], "int64"), dy2st.InputSpec([7, 4])])
+
+
+def resized(x, mask, mode, aligned):
+    sizes = mask.sum(0).max(), mask.sum(1).max()
+    image = torch.nn.functional.interpolate(x, size=sizes, mode=mode, align_corners=aligned)
+    if mode == "bicubic":
+        image = torch.nn.functional.interpolate(image, size=(sizes[1].item(), 3), mode=mode, antialias=True)
+    return torch.nn.functional.pad(image, (0, 8, 0, 8 - sizes[0])), image
+
+
+@pytest.mark.parametrize(
+    ("mode", "aligned"), [("bilinear", True), ("bilinear", False), ("bicubic", True), ("area", None), ("nearest", None)]
+)
+def test_images_of_sizes_that_tensors_tell(mode, aligned):
+    masks = [torch.tensor([[1] * n + [0] * (6 - n)] * m + [[0] * 6] * (6 - m)) for n, m in ((3, 2), (1, 1), (6, 5))]
+    image = torch.randn(1, 3, 4, 5, requires_grad=True)
+    agree(resized, [(image, mask, mode, aligned) for mask in masks])
+    line = torch.randn(2, 3, 5, requires_grad=True)
+    agree(
+        lambda x, n: torch.nn.functional.interpolate(x, size=n.item(), mode="linear", align_corners=True),
+        [(line, torch.tensor(n)) for n in (3, 1)],
+    )
+
+
+@pytest.mark.parametrize("kind", ["bool", "float"])
+def test_attention_over_as_many_words_as_the_program_counts_takes_a_row_for_a_mask(kind):
+    def program(x, n):
+        x = x[:, : n.item()]
+        heads = x.view(*x.shape[:2], 2, 8).transpose(1, 2)
+        mask = (x[:, :, 0] > -1)[:, None, None, :]
+        if kind == "float":
+            mask = torch.zeros(mask.shape).masked_fill(~mask, -1e9)
+        return torch.nn.functional.scaled_dot_product_attention(heads, heads, heads, attn_mask=mask)
+
+    agree(program, [(torch.randn(2, 6, 16, requires_grad=True), torch.tensor(n)) for n in (5, 1, 3)])

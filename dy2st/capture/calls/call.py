@@ -239,6 +239,8 @@ def _call_function(session: Session, function: types.FunctionType, args: Any, kw
     if islands.is_island(session, function):
         return islands.call(session, function, args, kwargs)
     if opaque.is_opaque(function):
+        if construction.keeps(session, function, args, kwargs):
+            return None
         opaque.look(session, function, args, kwargs)
         return call_plain(session, function, args, kwargs)
     if is_skipped(function):

@@ -136,10 +136,11 @@ class Tracker:
 
     def relatives(self, value: Any) -> list[Source]:
         """Return the sources of all other objects from outside that could come to be this one: those of its class."""
-        kind, known = type(value), (*self._objects.values(),)
-        real = {id(self._abstracts.get(id(other), other)): (other, source) for other, source in known}
+        kind = type(value)
+        alike = [(other, source) for other, source in (*self._objects.values(),) if type(other) is kind]
+        real = {id(self._abstracts.get(id(other), other)): source for other, source in alike}
         real.pop(id(self._abstracts.get(id(value), value)), None)
-        results = [source for other, source in real.values() if type(other) is kind and source.key[0] != "held"]
+        results = [source for source in real.values() if source.key[0] != "held"]
         return list({source.index: source for source in results}.values())
 
     def know(self, value: Any, source: Source) -> None:

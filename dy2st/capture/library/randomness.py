@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy
 
+from dy2st import errors
 from dy2st.capture.library.registry import Handler, handler_of, handles, refuses
 from dy2st.capture.recording.recorder import fresh_number
 from dy2st.capture.session.session import Session
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS
 from dy2st_runtime.primitives import control
 
 _DRAWS: dict[Any, str] = {
@@ -40,12 +42,37 @@ for _function, _kind in _DRAWS.items():
     handles(_function)(_draw(_function, _kind))
 
 
+_OF_NUMPY: dict[str, tuple[str, int]] = {
+    "random": ("float", 0), "random_sample": ("float", 0), "rand": ("float", 0), "randn": ("float", 0), "uniform": ("float", 2),
+    "normal": ("float", 2), "standard_normal": ("float", 0), "exponential": ("float", 1), "standard_exponential": ("float", 0),
+    "beta": ("float", 2), "gamma": ("float", 2), "laplace": ("float", 2), "lognormal": ("float", 2), "triangular": ("float", 3),
+    "randint": ("int", 2), "poisson": ("int", 1), "binomial": ("int", 2), "geometric": ("int", 1),
+}  # fmt: skip
+"""Functions of NumPy that give one number where it is not said how many: its type, and how many arguments do not say that."""
+
+
+def _draw_of_numpy(function: Any, kind: str, most: int) -> Handler:
+    def draw(session: Session, *args: Any, **kwargs: Any) -> Any:
+        given = (*args, *kwargs.values())
+        one = len(args) <= most and kwargs.keys().isdisjoint(("size", "dtype"))
+        if not one or not all(isinstance(value, (int, float, *SYMBOLIC_NUMBERS)) for value in given):
+            raise errors.CaptureError(_told(function), session.here(), fix=_FIX)
+        return drawn(session, function, kind, args, kwargs)
+
+    return draw
+
+
+def _told(function: Any) -> str:
+    return f"{function.__name__}() gives another value at each call, and would be called only once, at capture"
+
+
+_FIX = "use torch's random functions, or random.random(), or pass the value as an argument"
+
+for _name, _signature in _OF_NUMPY.items():
+    handles(getattr(numpy.random, _name))(_draw_of_numpy(getattr(numpy.random, _name), *_signature))
+
 for _module in (random, numpy.random):
     for _name in _module.__all__:
         _function = getattr(_module, _name)
         if callable(_function) and not isinstance(_function, type) and handler_of(_function) is None:
-            refuses(
-                _function,
-                message=f"{_function.__name__}() gives another value at each call, and would be called only once, at capture",
-                fix="use torch's random functions, or random.random(), or pass the value as an argument",
-            )
+            refuses(_function, message=_told(_function), fix=_FIX)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import inspect
@@ -16,13 +17,15 @@ from dy2st.capture.environment import written_out
 from dy2st.capture.environment.plain_values import CONSTANTS
 from dy2st.capture.environment.standard_library import is_followed_class
 from dy2st.capture.environment.users_code import is_converted_module, is_heap_type, is_library, is_skipped, is_users_function
-from dy2st.capture.objects import cells
+from dy2st.capture.objects import cells, made_modules
 from dy2st.capture.session.session import Session
 from dy2st.capture.values import storage
 from dy2st.capture.values.symbolic import TaggedUnion
 
 _ABSTRACT = frozenset({"builtins", "abc", "typing", "collections.abc", "_collections_abc"})
 """Modules of which the classes that a plain one may have as bases hold nothing."""
+_NEW_CONTAINERS = (dict.__new__, list.__new__, collections.OrderedDict.__new__, collections.deque.__new__)
+"""They make an empty one, whatever they get."""
 Plainly = Callable[[Session, Any, Any, Any], Any]
 """Calls something as it is."""
 
@@ -46,12 +49,12 @@ def instantiate(session: Session, kind: type, args: Any, kwargs: Any, plainly: P
         result = session.call(new, kind, *args, **kwargs)
         _initialize(session, kind, result, args, kwargs)
         return result
-    plain = (new is object.__new__ or is_error) and isinstance(init, types.FunctionType)
+    is_container = new in _NEW_CONTAINERS and kind.__module__ != collections.__name__
+    plain = (new is object.__new__ or is_error or is_container) and isinstance(init, types.FunctionType)
     if plain and not is_skipped(init) and session.operators.convert(cast(types.FunctionType, init)) is not None:
         result = registered(session, new(kind, *args) if is_error else new(kind))
         session.call(types.MethodType(init, result), *args, **kwargs)
-        cells.give_attributes(session, result)
-        return result
+        return _initialized(session, result, (args, kwargs))
     make = functools.partial(type.__call__, kind)
     if new is object.__new__ and isinstance(init, types.FunctionType) and not _has_union((args, kwargs)):
         result = registered(session, new(kind))
@@ -60,9 +63,29 @@ def instantiate(session: Session, kind: type, args: Any, kwargs: Any, plainly: P
             init(result, *args, **given)  # it keeps what it gets, as a statement would
         else:
             plainly(session, types.MethodType(init, result), args, given)
-        cells.give_attributes(session, result)
-        return result
+        return _initialized(session, result, (args, kwargs))
     return registered(session, plainly(session, make, args, kwargs | _made_defaults(session, kind, args, kwargs)))
+
+
+def _initialized(session: Session, value: Any, given: Any) -> Any:
+    """Return an object that is made, of what its ``__init__`` was given."""
+    cells.give_attributes(session, value)
+    if isinstance(value, torch.nn.Module):
+        made_modules.own(session, value, given, registered)
+    return value
+
+
+def keeps(session: Session, function: types.FunctionType, args: Any, kwargs: Any) -> bool:
+    """Call the ``__init__`` that ``dataclasses`` has written, if it is one that another function calls; it keeps what it gets."""
+    kind = type(args[0]) if args else object
+    fields = getattr(kind, "__dataclass_fields__", {})
+    if function.__name__ != "__init__" or not fields or not _is_generated(kind, function) or _has_union((args[1:], kwargs)):
+        return False
+    code = function.__code__
+    if not {*code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]} <= fields.keys():
+        return False
+    function(*args, **(kwargs | _made_defaults(session, kind, args[1:], kwargs)))
+    return True
 
 
 def registered(session: Session, value: Any) -> Any:

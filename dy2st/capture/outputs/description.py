@@ -23,7 +23,7 @@ from dy2st.capture.environment.plain_values import CONSTANTS
 from dy2st.capture.environment.sources import referent
 from dy2st.capture.environment.users_code import is_heap_type, is_library
 from dy2st.capture.looping.generators import UserGenerator
-from dy2st.capture.objects import cells, made_functions
+from dy2st.capture.objects import cells, made_functions, made_modules
 from dy2st.capture.operators import identities
 from dy2st.capture.outputs import of_numpy
 from dy2st.capture.session.session import Session
@@ -88,6 +88,7 @@ class Describer:
         if type(value) is Cell:
             return self.describe(cells.read(self.session, value), what)
         is_recreated = isinstance(value, (FunctionType, type)) and made_functions.is_recreated(self.session, value)
+        is_recreated = is_recreated or made_modules.is_part(self.session, value)
         is_plain = parts_of(value) is None and not isinstance(value, AbstractObject) and not is_recreated
         if is_plain and not self._is_table(value) and not self._is_holder(value):
             return self._given(value) or self.described(value, what)
@@ -238,14 +239,14 @@ class Describer:
         """Return what there is one of: a container of a fixed structure, or a constant."""
         if self.session.iterators.is_spent(value):
             raise spent(self.session)
-        if isinstance(value, (dict, frozenset)):
+        if isinstance(value, (dict, frozenset, set)):
             self.check_keys(value, what)
         if self.session.blocks.key_orders.asks(value) is not None:
             return self._each_order(value, what)
         order = self.session.blocks.key_orders.of_object(value) if _is_record(value) else None
         if order is not None and self.session.tracker.source_of(value) is None:
             return self._each_order_of_attributes(value, order, what)
-        parts = parts_of(value)
+        parts = made_modules.parts_of(value) if made_modules.is_part(self.session, value) else parts_of(value)
         if parts is not None:
             items, describe = parts
             result = describe(tuple(self.describe(item, what) for item in items))
@@ -262,7 +263,7 @@ class Describer:
                 fix="give its bounds, or a list of what is in it",
             )
         made_here = id(value) in self.session.allocations.created or isinstance(value, (UserGenerator, Stream))
-        made_here = made_here or self.session.tracker.is_fresh(value)
+        made_here = made_here or self.session.tracker.is_fresh(value) or made_modules.holds_abstract(self.session, value)
         made_here = made_here or (isinstance(value, MethodType) and self.session.ownership.is_new(value.__self__))
         if made_here and not isinstance(value, (type, torch.Size, frozenset)):
             kind = "generator" if isinstance(value, (UserGenerator, Stream)) else type(value).__qualname__

@@ -33,6 +33,9 @@ from dy2st_runtime.primitives import control
 
 ACTS_FOR_USER = False
 
+_SIZED = ("cdist", "_upsample_", "upsample_linear", "upsample_bi", "upsample_trilinear", "adaptive_avg_pool")
+"""How operators begin whose results have sizes that operands or arguments have, whatever torch's code for abstract values asks."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Learned:
@@ -69,16 +72,17 @@ def learned(session: Capturing, func: Any, args: Any, kwargs: Any, error: Except
         error: what the operator raises for them.
     """
     asks_for_data = (GuardOnDataDependentSymNode, DataDependentOutputException, DynamicOutputShapeException)
-    if (isinstance(error, asks_for_data) and not _is_least_squares(func, args, kwargs)) or not _is_functional(func):
+    if (isinstance(error, asks_for_data) and not _is_sized_by_operands(func, args, kwargs)) or not _is_functional(func):
         return None
     leaves = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
     numbers = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, (torch.SymFloat, torch.SymBool))]
     if not leaves or numbers or not all(type(leaf) is FakeTensor and leaf.layout == torch.strided for leaf in leaves):
         return None
-    for choice in made_up.choices(made_up.symbols_of(leaves)):
+    told = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.SymInt) and func.__name__.startswith(_SIZED)]
+    for choice in made_up.choices(made_up.symbols_of(leaves, told)):
         runs = [_run(func, args, kwargs, *given) for given in choice]
         if all(run is not None for run in runs) and _are_alike(*runs):
-            return _as_abstract(session, runs, leaves, [values for values, _ in choice])
+            return _as_abstract(session, runs, leaves, [values for values, _ in choice], told)
     return None
 
 
@@ -91,9 +95,10 @@ def _run(func: Any, args: Any, kwargs: Any, values: made_up.Values, fill: made_u
     return result if all(isinstance(leaf, torch.Tensor) for leaf in tree_leaves(result)) else None
 
 
-def _is_least_squares(func: Any, args: Any, kwargs: Any) -> bool:
-    """Tell whether it is ``lstsq`` with the driver of the CPU that leaves no residuals: theirs are there for a full rank alone."""
-    return func is torch.ops.aten.linalg_lstsq.default and args[0].is_cpu and kwargs.get("driver") in (None, "gelsy")
+def _is_sized_by_operands(func: Any, args: Any, kwargs: Any) -> bool:
+    """Whether what it asks decides how it computes alone; with the driver of ``lstsq`` that leaves no residuals, too."""
+    least_squares = func is torch.ops.aten.linalg_lstsq.default and args[0].is_cpu and kwargs.get("driver") in (None, "gelsy")
+    return least_squares or func.__name__.startswith(_SIZED)
 
 
 def _is_functional(func: Any) -> bool:
@@ -108,9 +113,9 @@ def _are_alike(first: Any, second: Any) -> bool:
 
 
 def _as_abstract(
-    session: Capturing, runs: Any, leaves: Sequence[torch.Tensor], symbols: Sequence[dict[sympy.Symbol, int]]
+    session: Capturing, runs: Any, leaves: Sequence[torch.Tensor], symbols: Sequence[dict[sympy.Symbol, int]], told: Sequence[Any]
 ) -> Learned:
-    known = [size for leaf in leaves for size in leaf.shape if isinstance(size, torch.SymInt) or size in symbols[0]]
+    known = [*told, *(size for leaf in leaves for size in leaf.shape if isinstance(size, torch.SymInt) or size in symbols[0])]
     values = [[made_up.taken(size, run) for size in known] for run in symbols]
     learned_sizes: list[list[Any]] = []
     results = iter(tree_leaves(runs[1]))
@@ -288,13 +293,13 @@ def _outer_sizes(
 
 
 def _of_mask(mask: torch.Tensor | None, scores: tuple[Any, ...]) -> dict[int, tuple[Any, Any]]:
-    """Return the sizes of the scores and of the mask that is added to them, by dimension; where the mask has 1, it says nothing."""
+    """Return the sizes of the scores and of the mask that is added to them, by dimension; 1 for a known one says nothing."""
     sizes = () if mask is None else tuple(mask.shape)
     first = len(scores) - len(sizes)
     return {
         first + dim: (scores[first + dim], size)
         for dim, size in enumerate(sizes)
-        if first + dim >= 0 and not (isinstance(size, int) and size == 1)
+        if first + dim >= 0 and not (isinstance(scores[first + dim], int) and isinstance(size, int) and size == 1)
     }
 
 

@@ -21,6 +21,7 @@ _FULL = slice(None)
 
 def get_item(position: Position, tensor: torch.Tensor, index: Any, plain: Callable[..., Any]) -> Any:
     """Return ``tensor[index]``; ``plain`` is torch's own subscript."""
+    index = _with_tensors(tensor, index)
     if not _needs_rewrite(tensor, index):
         return plain(tensor, index)
     _check_count(tensor, index, plain)
@@ -30,6 +31,7 @@ def get_item(position: Position, tensor: torch.Tensor, index: Any, plain: Callab
 
 def set_item(position: Position, tensor: torch.Tensor, index: Any, value: Any, plain: Callable[..., Any]) -> None:
     """Do ``tensor[index] = value``."""
+    index = _with_tensors(tensor, index)
     if not _needs_rewrite(tensor, index) and not isinstance(value, SYMBOLIC_NUMBERS):
         plain(tensor, index, value)
         return
@@ -43,6 +45,24 @@ def set_item(position: Position, tensor: torch.Tensor, index: Any, value: Any, p
         view.copy_(_strip_leading_ones(value, view.dim()))
     else:
         view.fill_(value)
+
+
+def _with_tensors(tensor: torch.Tensor, index: Any) -> Any:
+    """Return an index with a tensor for each list or tuple in it that holds numbers of the program; torch would read these."""
+    if not isinstance(index, tuple) or not any(map(_is_sequence, index)):
+        return index
+    return tuple(_stacked(tensor, part) if _is_sequence(part) else part for part in index)
+
+
+def _is_sequence(part: Any) -> bool:
+    if type(part) not in (list, tuple) or not any(map(_is_runtime_number, part)):
+        return False
+    return all(type(item) is int or (_is_runtime_number(item) and not isinstance(item, torch.SymFloat)) for item in part)
+
+
+def _stacked(tensor: torch.Tensor, numbers: Any) -> torch.Tensor:
+    items = [item if isinstance(item, torch.Tensor) else torch.scalar_tensor(item, dtype=torch.int64) for item in numbers]
+    return torch.stack([item.to(tensor.device, torch.int64) for item in items])
 
 
 def _needs_rewrite(tensor: torch.Tensor, index: Any) -> bool:

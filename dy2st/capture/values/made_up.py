@@ -55,9 +55,15 @@ _CONTENTS: tuple[tuple[Fill, Fill], ...] = (
 """What the operands hold in the two runs: a size that follows from that is no constant."""
 
 
-def symbols_of(tensors: Sequence[torch.Tensor]) -> list[Any]:
-    """Return the symbols in the sizes of tensors, and the large sizes of those that would take much memory."""
-    results: list[Any] = sorted({symbol for expr in _sizes_of(tensors) for symbol in expr.free_symbols}, key=str)
+def symbols_of(tensors: Sequence[torch.Tensor], told: Sequence[torch.SymInt] = ()) -> list[Any]:
+    """Return the symbols in the sizes of tensors, and the large sizes of those that would take much memory.
+
+    Args:
+        tensors: the operands.
+        told: numbers among the arguments that sizes of the result follow from.
+    """
+    given = [*_sizes_of(tensors), *(number.node.expr for number in told)]
+    results: list[Any] = sorted({symbol for expr in given for symbol in expr.free_symbols}, key=str)
     if _bytes(tensors, dict.fromkeys(results, 1)) > _MOST_BYTES:
         results += sorted({size for tensor in tensors for size in tensor.shape if type(size) is int and size > _LARGE})
     return results
