@@ -119,6 +119,14 @@ class Blocks:
         allocated = self._allocations.allocated_at(value)
         return allocated is not None and len(self._regions) > depth and allocated < self._regions[depth].start
 
+    def outer_of(self, node: Any) -> Any:
+        """Return the node of an outer block that an input stands for; ``None`` for a loop, whose iterations may write to it."""
+        for region in self._regions:
+            outer = next((outer for outer, inner in region.builder.operands.items() if inner is node), None)
+            if outer is not None:
+                return None if any(other.repeats and other.builder is region.builder for other in self._regions) else outer
+        return None
+
     # -- what they have written ----------------------------------------------------------------------------------------------
 
     def undo_log_until_now(self) -> UndoLog:

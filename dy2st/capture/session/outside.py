@@ -116,6 +116,14 @@ class Outside:
                 self.tracker.guards.tensor(source, real, dims or frozenset())
         return state.abstract  # type: ignore[no-any-return]
 
+    def constant_of(self, node: Any) -> torch.Tensor | None:
+        """Return the tensor of an input of the program that torch has made of constants, as ``torch.tensor([1, 2])`` does."""
+        if any(user.target is not torch.ops.aten.lift_fresh_copy.default for user in node.users):
+            return None
+        root = self._blocks.root.builder
+        states = [state for state in self.states if state.slot.kind == "constant"]
+        return next((state.value for state in states if root.node_of(state.abstract) is node), None)
+
     def abstracts_of(self, real: torch.Tensor) -> list[torch.Tensor]:
         """Return what stands for a tensor from outside by now."""
         state = self._state_by_id.get(id(real))
