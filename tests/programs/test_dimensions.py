@@ -152,3 +152,22 @@ def test_a_number_that_is_no_dimension_is_refused():
     program = dy2st.to_static(lambda x, n: torch.matrix_power(x, n.item()))
     with pytest.raises(dy2st.DataDependentError, match="needs to know a value"):
         program(torch.eye(2), torch.tensor(2))
+
+
+def frames(x):
+    lying = x.contiguous()
+    strides = [lying.stride(dim) for dim in range(lying.dim())]
+    return torch.fft.rfft(lying.as_strided((2, 5, 4), [*strides[:-1], 3, 1]), dim=-1)
+
+
+def alike(x):
+    made = torch.empty_strided(x.shape, x.stride()).copy_(x)
+    turned = made.as_strided(x.shape, (made.stride(1), made.stride(0)), made.storage_offset())
+    return torch.fft.fft2(made), made.stride(), turned.contiguous().stride(), turned.flatten()
+
+
+def test_strides_where_an_operation_asks_which_is_larger():
+    wide = torch.arange(80.0).view(2, 40)
+    agree(frames, [torch.arange(40.0).view(2, 20), wide[:, ::2], wide[:, 20:]])
+    square = torch.arange(16.0).view(4, 4)
+    agree(alike, [square, square.T, torch.arange(32.0).view(4, 8)[:, ::2]], programs=None)
