@@ -11,6 +11,7 @@ from torch.overrides import get_default_nowrap_functions
 
 from dy2st.capture.session.session import Session
 from dy2st.capture.types import tensor_classes, tensor_traits
+from dy2st.capture.values.kinds import is_followed
 from dy2st.capture.values.roles import Role, has
 from dy2st.capture.values.symbolic import TaggedUnion
 
@@ -32,7 +33,9 @@ def asked(session: Session, func: Any, args: Any, kwargs: Any, types: Sequence[t
     if _is_our_own():
         return []
     kinds = [tensor_traits.users_class(value) for value in _operands((*args, *kwargs.values()))]
-    return tensor_classes.in_order(kind for kind in kinds if kind is not None and tensor_classes.meaning(kind) is not None)
+    return tensor_classes.in_order(
+        kind for kind in kinds if kind is not None and is_followed(kind) and tensor_classes.meaning(kind) is not None
+    )
 
 
 def _is_our_own() -> bool:
