@@ -264,3 +264,29 @@ def test_only_programs_whose_classes_nobody_sees_are_saved(tmp_path):
     for program in (lambda x: x.as_subclass(Base), lambda x: (outside * x).as_subclass(torch.Tensor)):
         with pytest.raises(dy2st.SaveError, match="tensors of the class Base"):
             dy2st.save(program, tmp_path / "seen.dy2st", input_spec=[X])
+
+
+def attributes_in_a_loop(x):
+    total = 0
+    while x.sum() < 20:
+        y = x + 1
+        y.tag = 3
+        total += y.tag
+        x = y
+    return x * 1, total
+
+
+def attributes_in_branches(x):
+    for step in range(3):
+        y = (x * step).as_subclass(Base)
+        if x.sum() > 2:
+            y.tag = step
+        else:
+            y.tag = 7
+        x = x + y.tag
+    return x
+
+
+@pytest.mark.parametrize("program", [attributes_in_a_loop, attributes_in_branches])
+def test_attributes_of_tensors_that_iterations_make(program):
+    agree(program, (X,), (X + 9,), (-X,))
