@@ -290,3 +290,29 @@ def attributes_in_branches(x):
 @pytest.mark.parametrize("program", [attributes_in_a_loop, attributes_in_branches])
 def test_attributes_of_tensors_that_iterations_make(program):
     agree(program, (X,), (X + 9,), (-X,))
+
+
+class Renaming(torch.Tensor):
+    """Has other methods under the names of those of tensors."""
+
+    def permute(self, shifts):
+        return self.roll(shifts, -1)
+
+    def view(self):
+        return "a view"
+
+    def unbind(self, other):
+        return self * other
+
+    def dim(self):
+        return "no number"
+
+
+def renamed(x):
+    s = x.as_subclass(Renaming)
+    spectrum = torch.fft.ifft(torch.fft.fft(s))
+    return spectrum.real, s.permute(1), s.view(), s.unbind(s), s[:2], s.dim(), torch.stack([s, s]).reshape(-1), s.tolist()
+
+
+def test_methods_under_the_names_of_those_of_tensors_are_called_by_the_users_code_alone():
+    agree(renamed, (X,), (X + 1,))

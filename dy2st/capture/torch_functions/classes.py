@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import get_default_nowrap_functions
 
 from dy2st.capture.session.session import Session
@@ -72,6 +74,20 @@ def call(session: Session, kinds: Sequence[type], func: Any, args: Any, kwargs: 
             return result
     name = f"{getattr(func, '__module__', '')}.{getattr(func, '__name__', func)}"
     raise TypeError(f"no implementation found for '{name}' on types that implement __torch_function__: {[*kinds]}")
+
+
+@contextlib.contextmanager
+def hidden(args: Any, kwargs: Any) -> Iterator[None]:
+    """Open a scope in which operands have no methods of their own: what torch does calls those of tensors."""
+    given = [(value, type(value)) for value in _operands((*args, *kwargs.values())) if tensor_traits.users_class(value) is not None]
+    given = [(value, kind) for value, kind in given if issubclass(kind, FakeTensor)]
+    for value, _ in given:
+        value.__class__ = FakeTensor
+    try:
+        yield
+    finally:
+        for value, kind in given:
+            value.__class__ = kind
 
 
 def default(session: Session, kind: type, func: Any, kinds: Sequence[type], plainly: Callable[[], Any]) -> Any:

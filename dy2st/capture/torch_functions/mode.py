@@ -49,6 +49,12 @@ class TorchFunctions(PreDispatchTorchFunctionMode):
         return self._plainly(func, types, args, kwargs)
 
     def _plainly(self, func: Any, types: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        if not self.session.traits.has_classes:
+            return self._handled(func, types, args, kwargs)
+        with classes.hidden(args, kwargs):
+            return self._handled(func, types, args, kwargs)
+
+    def _handled(self, func: Any, types: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         is_leaf = kwargs.pop("requires_grad", None) is True and func is not torch.Tensor.requires_grad_
         handler = HANDLERS.get(func)
         if handler is not None:
