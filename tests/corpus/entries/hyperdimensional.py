@@ -107,7 +107,7 @@ def liquid_time_constants() -> Subject:
         output, state = model(x, timespans=times)
         return output if output.mean() > 0 else -output, state
 
-    return Subject(run, [(_normal(2, 5, 4, seed=seed), _normal(2, 5).abs()) for seed in (0, 3)])
+    return Subject(run, [(_normal(1, 5, 4, seed=seed), _normal(1, 5).abs()) for seed in (0, 3)])
 
 
 @published("hypll")
