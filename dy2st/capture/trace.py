@@ -92,7 +92,8 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], namespace
         session.settings.kept(), session.active(TorchFunctions(session)) as root,
     ):  # fmt: skip
         replacements.guard_replaced(session)
-        inputs, arguments = _bind_inputs(session, root, request)
+        with torch._C.DisableTorchFunctionSubclass():
+            inputs, arguments = _bind_inputs(session, root, request)
         args, kwargs = unflatten(request.structure, arguments)
         args, kwargs = _known(session, request, (args, kwargs))
         try:
@@ -353,6 +354,8 @@ def _finish(
         asked=session.asked,
         asked_orders=frozenset(session.blocks.key_orders.asked),
         marks=value.marks,
+        has_classes=session.traits.has_classes,
+        outer_class=session.traits.outer_class,
         writes=bool(session.places.written_at),
         late=session.tracker.guards.of_values(session.tracker.table.is_late),
         sizes=SizeConditions(

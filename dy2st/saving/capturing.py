@@ -93,6 +93,13 @@ def _named(captures: Sequence[Capture], modes: Sequence[bool | None], module: to
 
 def _named_so(captures: Sequence[Capture], modes: Sequence[bool | None], module: torch.nn.Module | None, records: bool) -> Saved:
     programs = _with_carried_state(captures, modes, records)
+    for taken in programs:
+        kind, name = taken.captured.users_class, taken.captured.program.name
+        if kind is not None:
+            raise SaveError(
+                f"{name} takes or gives tensors of the class {kind.__qualname__}, which no file can hold; "
+                "take and give plain tensors: x.as_subclass(torch.Tensor)"
+            )
     names = Names(module, programs)
     named = [names.program(taken) for taken in programs]
     for program in named:

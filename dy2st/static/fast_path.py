@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import torch
+
 from dy2st import logs
 from dy2st.capture import on_raise
 from dy2st.capture.attributes.tensor_attributes import Marks
@@ -97,13 +99,24 @@ def _check_late(captured: Captured, arguments: Sequence[Any]) -> None:
         )
 
 
-def with_marks(run: Runner, marks: Mapping[int, Marks]) -> Runner:
+def _without_classes(run: Runner) -> Runner:
+    def run_without_classes(inputs: Sequence[Any]) -> Any:
+        with torch._C.DisableTorchFunctionSubclass():
+            return run(inputs)
+
+    return run_without_classes
+
+
+def with_marks(run: Runner, marks: Mapping[int, Marks], has_classes: bool) -> Runner:
     """Return a runner that gives parameters and attributes of tensors as well: a program makes plain tensors.
 
     Args:
         run: runs the program.
         marks: for the outputs that have some, by position.
+        has_classes: whether tensors of it are of classes of the user's: what these say of operations is in the program.
     """
+    if has_classes:
+        run = _without_classes(run)
     if not marks:
         return run
 

@@ -213,7 +213,7 @@ class StaticFunction:
         call, _, entry, values, _ = result
         assert entry is not None
         captured = entry.captured
-        run = with_marks(runner(captured.program, self._options.backend), captured.marks)
+        run = with_marks(runner(captured.program, self._options.backend), captured.marks, captured.has_classes)
         if call_shape not in entry.routed:
             self._add_route(call, entry, call_shape, run)
         inputs = [*call.inputs, *(get(values) for get in captured.states)]
@@ -234,7 +234,7 @@ class StaticFunction:
         inputs = [*call.inputs, *(get(values) for get in recording.states)]
         on_raise.begin()
         with contextlib.suppress(Exception):
-            with_marks(runner(recording.program, "python"), recording.marks)(inputs)
+            with_marks(runner(recording.program, "python"), recording.marks, recording.has_classes)(inputs)
         with CAPTURE_LOCK.writing():
             on_raise.write(values)
 

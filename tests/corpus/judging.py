@@ -112,7 +112,10 @@ def totals(verdicts: list[dict[str, Any]]) -> str:
 def verdict_of(entry: Entry) -> dict[str, Any]:
     """Judge one entry here; see :func:`child`."""
     verdict: dict[str, Any] = {"name": entry.name, "verdict": SAME, "message": ""}
-    entry.make()  # what a package keeps for the process from the first time on, such as code that it generates for a class
+    try:
+        entry.make()  # what a package keeps for the process from the first time on, such as code that it generates for a class
+    except ImportError as error:
+        return verdict | {"verdict": ABSENT, "message": f"the package cannot be imported: {error}"}
     torch.manual_seed(0)
     eager = entry.make()
     torch.manual_seed(0)

@@ -40,3 +40,15 @@ def test_an_entry_whose_package_is_absent_is_told_so():
         assert judging.judge("absent", 1)["verdict"] == judging.ABSENT
     finally:
         del registry.ENTRIES["absent"]
+
+
+def test_an_entry_whose_package_cannot_be_imported_is_told_so():
+    def make():
+        raise ModuleNotFoundError("No module named 'pkg_resources'")
+
+    registry.ENTRIES["broken"] = registry.Entry("broken", "torch", make, False)
+    try:
+        found = judging.judge("broken", 60)
+        assert found["verdict"] == judging.ABSENT and "pkg_resources" in found["message"], found
+    finally:
+        del registry.ENTRIES["broken"]

@@ -520,7 +520,10 @@ def quantized(x):
 
 
 @CHAPTER.refused(
-    "`Tensor.as_subclass`", calls=signs(), error=CaptureError, says="make the other class of what the static function returns"
+    "`Tensor.as_subclass` of parameters",
+    calls=signs(),
+    error=CaptureError,
+    says="make the other class of what the static function returns",
 )
 def as_subclass(x):
     return x.as_subclass(nn.Parameter)
@@ -532,14 +535,10 @@ class Counting(torch.Tensor):
         return super().__torch_function__(func, types, args, kwargs or {})
 
 
-@CHAPTER.refused(
-    "tensors with a `__torch_function__` of their own",
-    calls=[(torch.ones(3, **D).as_subclass(Counting),)],
-    error=CaptureError,
-    says="as_subclass(torch.Tensor)",
-)
+@CHAPTER.captured("tensors of classes of the user's, with methods and a `__torch_function__`", calls=signs())
 def with_own_meaning(x):
-    return x + 1
+    marked = x.as_subclass(Counting)
+    return (marked + 1 if marked.sum() > 0 else marked).as_subclass(torch.Tensor)
 
 
 @CHAPTER.refused("`backward()`", calls=GRAD, error=CaptureError, says="torch.autograd.grad")

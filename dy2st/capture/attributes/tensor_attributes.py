@@ -15,9 +15,11 @@ import torch
 from dy2st import errors
 from dy2st.capture.environment.plain_values import CONSTANTS
 from dy2st.capture.session.session import Session
-from dy2st.capture.types import tensor_traits
+from dy2st.capture.types import tensor_classes, tensor_traits, value_types
 from dy2st.capture.values import storage
+from dy2st.capture.values.kinds import is_mutable
 from dy2st.capture.values.signals import NeedsApart
+from dy2st.capture.values.symbolic import CAPTURE_VALUES, RuntimeList
 from dy2st.capture.writes.places import AttributePlace
 
 
@@ -50,6 +52,12 @@ def marks_of(session: Session, outputs: Sequence[Any]) -> dict[int, Marks]:
     """
     results = {}
     for position, value in enumerate(outputs):
+        if isinstance(value, RuntimeList) and _has_users_class(value.element):
+            raise errors.CaptureError(
+                f"{session.name} gives away a list of tensors of a class of the user's that changes length inside a captured block",
+                session.here(),
+                fix="put plain tensors in it: value.as_subclass(torch.Tensor)",
+            )
         if isinstance(value, torch.Tensor) and session.outside.behind(value) is value:
             if tensor_traits.CLASS in tensor_traits.mixed(value) and tensor_traits.CLASS not in session.traits.apart:
                 raise NeedsApart(tensor_traits.CLASS)  # the caller can see whether it gets a parameter
@@ -57,6 +65,14 @@ def marks_of(session: Session, outputs: Sequence[Any]) -> dict[int, Marks]:
             if result.attributes or result.kind is not torch.Tensor:
                 results[position] = result
     return results
+
+
+def _has_users_class(kind: Any) -> bool:
+    """Tell whether items of a list of the program are tensors of a class of the user's, or hold some: it would give plain ones."""
+    if isinstance(kind, value_types.TensorType):
+        return tensor_classes.is_users(kind.kind)
+    inner = [kind.element] if isinstance(kind, value_types.ListType) else getattr(kind, "items", ())
+    return any(map(_has_users_class, inner))
 
 
 def _with_flags(marks: Marks, value: torch.Tensor) -> Marks:
@@ -73,7 +89,10 @@ def _attributes(session: Session, value: torch.Tensor) -> dict[str, Any]:
     names = session.places.tagged.get(id(value), (value, ()))[1]
     held = {name: item for name in names if (item := storage.own(value, name)) is not storage.MISSING}
     for name, item in held.items():
-        if not isinstance(item, CONSTANTS):
+        source = None if isinstance(item, (torch.Tensor, *CAPTURE_VALUES)) else session.tracker.source_of(item)
+        if source is not None and not is_mutable(item):
+            session.tracker.guards.same(source, item)
+        elif not isinstance(item, CONSTANTS):
             line = session.places.written_at.get(AttributePlace(value, name).key)
             raise errors.CaptureError(
                 f"{session.name} gives away a tensor with an attribute {name!r} that only the program knows",

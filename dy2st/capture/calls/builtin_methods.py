@@ -27,6 +27,7 @@ from dy2st.capture.objects import construction
 from dy2st.capture.operators import comparisons
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import methods, text
+from dy2st.capture.unconverted import dimensions
 from dy2st.capture.unconverted.looked_into import READING_WRAPPERS
 from dy2st.capture.unconverted.plain import call_plain, replaced
 from dy2st.capture.values.abstract_objects import AbstractSet
@@ -54,8 +55,7 @@ def call_builtin_method(session: Session, method: Any, args: Any, kwargs: Any) -
 def _call_ordinary_method(session: Session, method: Any, args: Any, kwargs: Any) -> Any:
     owner = method.__self__
     if isinstance(owner, _HANDLED):
-        handler = handler_of(getattr(type(owner) if type(owner) in _HANDLED else torch.Tensor, method.__name__, None))
-        return call_plain(session, method, args, kwargs) if handler is None else handler(session, owner, *args, **kwargs)
+        return _call_handled(session, method, args, kwargs)
     if isinstance(owner, torch.Generator) or (
         isinstance(owner, (io.IOBase, random.Random)) and id(owner) not in session.allocations.created
     ):
@@ -76,6 +76,14 @@ def _call_ordinary_method(session: Session, method: Any, args: Any, kwargs: Any)
         return session.call(getattr(BaseException, method.__name__), owner, *args, **kwargs)
     result = call_plain(session, method, args, kwargs)
     return construction.registered(session, result) if method.__name__ == "__new__" and isinstance(owner, type) else result
+
+
+def _call_handled(session: Session, method: Any, args: Any, kwargs: Any) -> Any:
+    owner = method.__self__
+    handler = handler_of(getattr(type(owner) if type(owner) in _HANDLED else torch.Tensor, method.__name__, None))
+    if handler is None:
+        return call_plain(session, method, args, kwargs)
+    return dimensions.given(session, method, args, kwargs, lambda: handler(session, owner, *args, **kwargs))
 
 
 def _call_of_string(session: Session, method: Any, args: Any, kwargs: Any) -> Any:

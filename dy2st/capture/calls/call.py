@@ -59,7 +59,7 @@ from dy2st.capture.texts.marks import TEXTS
 from dy2st.capture.torch_functions.broadcasting import BROADCASTING
 from dy2st.capture.torch_functions.mode_stack import own_mode_stack
 from dy2st.capture.torch_functions.names import as_torch_names
-from dy2st.capture.unconverted import islands, opaque, variables, with_callbacks
+from dy2st.capture.unconverted import dimensions, islands, opaque, variables, with_callbacks
 from dy2st.capture.unconverted.islands import blamed
 from dy2st.capture.unconverted.looked_into import WITHOUT_ORDER, looked_into
 from dy2st.capture.unconverted.plain import call_plain, over_argument, replaced, union_among
@@ -104,7 +104,9 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
     if handler is not None:
         args, kwargs = as_torch_names(function, args, kwargs)
         union = None if takes_unions(handler) else union_among(function, args, kwargs)
-        return handler(session, *args, **kwargs) if union is None else over_argument(session, union, function, args, kwargs)
+        if union is not None:
+            return over_argument(session, union, function, args, kwargs)
+        return dimensions.given(session, function, args, kwargs, lambda: handler(session, *args, **kwargs))
     for kind, call_kind in _KINDS.items():
         if isinstance(function, kind):
             return call_kind(session, function, args, kwargs)

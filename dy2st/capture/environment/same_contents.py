@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from dy2st.capture.types import tensor_classes
 from dy2st.capture.types.value_types import same_constant
 from dy2st.capture.values import storage
 from dy2st_runtime.ir.structure import exact
@@ -62,12 +63,16 @@ class TensorShape(NamedTuple):
     device: torch.device
     requires_grad: bool
     layout: torch.layout
+    own: type | None
+    """Its class, where that is one which the user has written."""
 
     @classmethod
     def of(cls, tensor: torch.Tensor, dynamic: Collection[int] = ()) -> TensorShape:
         """Return what is guarded of a tensor whose sizes at ``dynamic`` may differ."""
-        sizes = tuple(None if dim in dynamic else size for dim, size in enumerate(tensor.shape))
-        return cls(tensor.dtype, sizes, tensor.device, tensor.requires_grad, tensor.layout)
+        own = type(tensor) if tensor_classes.is_users(type(tensor)) else None
+        with torch._C.DisableTorchFunctionSubclass():
+            sizes = tuple(None if dim in dynamic else size for dim, size in enumerate(tensor.shape))
+            return cls(tensor.dtype, sizes, tensor.device, tensor.requires_grad, tensor.layout, own)
 
 
 class ModuleShape(NamedTuple):

@@ -57,6 +57,12 @@ def split(tensor: torch.Tensor, sizes: Iterable[int], dim: int) -> tuple[torch.T
     return tuple(pieces)
 
 
+def check_dimension(dim: int, low: int, high: int) -> None:
+    """Raise what torch raises for a dimension that is not from ``low`` to ``high``."""
+    if dim < low or dim > high:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{low}, {high}], but got {dim})")
+
+
 def takewhile(predicate: Callable[[Any], Any], values: Iterable[Any]) -> list[Any]:
     """Return ``itertools.takewhile``, all at once."""
     taken = []

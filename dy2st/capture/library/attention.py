@@ -18,8 +18,8 @@ from dy2st.capture.library.registry import handles
 from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.recording.patches import Patch
 from dy2st.capture.session.session import Session, current
+from dy2st.capture.torch_functions import classes
 from dy2st.capture.torch_functions.registry import handles_torch
-from dy2st.capture.values.kinds import own_meaning
 from dy2st.capture.values.signals import Signal
 
 _MHA = torch.backends.mha
@@ -137,7 +137,7 @@ def _has_torch_function(given: Any) -> bool:
     session = current()
     if session is None:
         return _original_has(given)
-    return any(isinstance(value, torch.Tensor) and own_meaning(value) is not None for value in given)
+    return bool(classes.asked(session, None, given, {}))
 
 
 def _put(enabled: Any, has_torch_function: Any) -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch.nn.utils import rnn
 
-from dy2st.capture.library.registry import refuses
+from dy2st import errors
+from dy2st.capture.library.registry import handles, refuses
+from dy2st.capture.raising.exceptions import raised
+from dy2st.capture.session.session import Session
+from dy2st.capture.torch_functions import classes
+from dy2st.capture.values.kinds import is_followed
 
 _NESTED = "pad to one length: torch.nn.utils.rnn.pad_sequence, with a mask"
 _FIXES: dict[Any, str] = {
@@ -17,9 +22,49 @@ _FIXES: dict[Any, str] = {
     torch.nested.narrow: _NESTED,
     rnn.pack_padded_sequence: "give the layer the padded tensor and mask what comes out, or loop over the steps with nn.LSTMCell",
     rnn.pack_sequence: "use pad_sequence, give the layer the padded tensor and mask what comes out",
-    torch.Tensor.as_subclass: "use torch.Tensor inside, and make the other class of what the static function returns",
-    torch.Tensor._make_subclass: "use torch.Tensor inside, and make the other class of what the static function returns",
+    torch.Tensor._make_wrapper_subclass: "use a class that holds tensors, and is none itself",
 }
+
+
+@handles(torch.Tensor.as_subclass)
+def _as_subclass(session: Session, tensor: torch.Tensor, cls: type[torch.Tensor]) -> torch.Tensor:
+    _check(session, cls)
+    return classes.as_class(session, tensor, cls)
+
+
+@handles(torch.Tensor.__new__)
+def _new(session: Session, cls: type[torch.Tensor], *args: Any, **kwargs: Any) -> torch.Tensor:
+    _check(session, cls)
+    with torch._C.DisableTorchFunctionSubclass():
+        result: torch.Tensor = session.call(torch.Tensor, *args, **kwargs)
+    return result if cls is torch.Tensor else classes.as_class(session, result, cls)
+
+
+@handles(torch.Tensor._make_subclass)
+def _make_subclass(session: Session, cls: type[torch.Tensor], data: torch.Tensor, require_grad: bool = False) -> Any:
+    if issubclass(cls, torch.nn.Parameter):
+        return session.call(cls, data, require_grad)
+    _check(session, cls)
+    with torch._C.DisableTorchFunctionSubclass():
+        result = classes.as_class(session, data.detach(), cls)
+        return result.requires_grad_() if require_grad else result
+
+
+@handles(cast(Any, torch.Tensor.__torch_function__).__func__)
+def _default(session: Session, cls: type, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """Return what ``super().__torch_function__(…)`` gives."""
+    return classes.default(session, cls, func, list(types), lambda: func(*args, **(kwargs or {})))
+
+
+def _check(session: Session, kind: Any) -> None:
+    if not isinstance(kind, type) or not issubclass(kind, torch.Tensor):
+        raise raised(TypeError(f"as_subclass(): argument 'cls' must be a subclass of Tensor, not {kind!r}"))
+    if not is_followed(kind) or issubclass(kind, (torch.nn.Parameter, torch.nn.Buffer)):
+        raise errors.CaptureError(
+            f"a tensor is made one of the class {kind.__qualname__}",
+            session.here(),
+            fix="use torch.Tensor inside, and make the other class of what the static function returns",
+        )
 
 
 for _function, _fix in _FIXES.items():

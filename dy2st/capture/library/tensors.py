@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import sympy
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils import checkpoint
@@ -140,12 +141,21 @@ def _is_contiguous(session: Session, tensor: torch.Tensor, *args: Any, **kwargs:
 def _stride(session: Session, tensor: torch.Tensor, dim: int | None = None) -> Any:
     if dim is None:
         return tuple(_stride(session, tensor, position) for position in range(tensor.dim()))
-    return session.number(torch.ops.aten.sym_stride.int, (tensor, dim), "int")
+    number = session.number(torch.ops.aten.sym_stride.int, (tensor, dim), "int")
+    return _seen(session, number, session.outside.adopted(tensor).stride(dim))
+
+
+def _seen(session: Session, number: Any, at_capture: Any) -> Any:
+    """Return a number that an operation may have to know, which depends on how a tensor lies in memory."""
+    if type(at_capture) is int:
+        session.shapes.seen[number.node.expr] = sympy.Integer(at_capture)
+    return number
 
 
 @handles(torch.Tensor.storage_offset)
 def _storage_offset(session: Session, tensor: torch.Tensor) -> Any:
-    return session.number(torch.ops.aten.sym_storage_offset.default, (tensor,), "int")
+    number = session.number(torch.ops.aten.sym_storage_offset.default, (tensor,), "int")
+    return _seen(session, number, session.outside.adopted(tensor).storage_offset())
 
 
 def _asked_at_runtime(target: Any) -> Handler:

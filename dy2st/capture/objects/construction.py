@@ -19,6 +19,7 @@ from dy2st.capture.environment.standard_library import is_followed_class
 from dy2st.capture.environment.users_code import is_converted_module, is_heap_type, is_library, is_skipped, is_users_function
 from dy2st.capture.objects import cells, made_modules
 from dy2st.capture.session.session import Session
+from dy2st.capture.types import tensor_classes, tensor_traits
 from dy2st.capture.values import storage
 from dy2st.capture.values.symbolic import TaggedUnion
 
@@ -45,7 +46,7 @@ def instantiate(session: Session, kind: type, args: Any, kwargs: Any, plainly: P
     """Return what ``type.__call__`` does."""
     new, init = cast(Any, kind).__new__, kind.__init__  # type: ignore[misc]
     is_error = issubclass(kind, BaseException) and isinstance(new, types.BuiltinFunctionType)
-    if is_users_function(new):
+    if is_users_function(new) or (issubclass(kind, torch.Tensor) and tensor_classes.is_users(kind)):
         result = session.call(new, kind, *args, **kwargs)
         _initialize(session, kind, result, args, kwargs)
         return result
@@ -131,7 +132,9 @@ def _initialize(session: Session, kind: type, value: Any, args: Any, kwargs: Any
     if isinstance(value, TaggedUnion):
         session.over(value, lambda option: _initialize(session, kind, option, args, kwargs))
     elif isinstance(value, kind):
-        init = type(value).__init__
+        init: Any = (tensor_traits.users_class(value) or type(value)).__init__  # type: ignore[misc]
+        if init is object.__init__ and isinstance(value, torch.Tensor):
+            return
         if isinstance(init, types.FunctionType):
             session.call(types.MethodType(init, value), *args, **kwargs)
         else:

@@ -14,6 +14,7 @@ from dy2st.capture.environment.sources import Source
 from dy2st.capture.outputs.effects import Writer
 from dy2st.capture.outputs.results import Written
 from dy2st.capture.session.regions import Site
+from dy2st.capture.types import tensor_classes
 from dy2st_runtime.ir.program import Location, Program
 
 ACTS_FOR_USER = False
@@ -38,6 +39,8 @@ class Captured:
         existing: containers among the results that come from outside: for the number of each, the index of its source.
         asked_orders: the keys, in order, of dicts whose order the code asked for.
         marks: what Python knows of outputs that the program makes, by position.
+        has_classes: whether tensors of it are of classes that the user has written.
+        outer_class: such a class that tensors from outside are of.
         writes: whether the code writes to anything but its own variables, on whatever way.
         late: the guards on what may have been read after Python that the program calls, and that may change it.
     """
@@ -56,8 +59,16 @@ class Captured:
     existing: Mapping[int, int]
     asked_orders: frozenset[tuple[Any, ...]]
     marks: Mapping[int, Marks]
+    has_classes: bool
+    outer_class: type | None
     writes: bool
     late: GuardTable
+
+    @functools.cached_property
+    def users_class(self) -> type | None:
+        """A class of tensors which the user has written, and that can be seen from outside."""
+        kinds = (mark.kind for mark in self.marks.values() if tensor_classes.is_users(mark.kind))
+        return self.outer_class or next(kinds, None)
 
     @functools.cached_property
     def outside(self) -> Written:

@@ -158,6 +158,10 @@ class BlockBuilder:
             self._expressions[expr] = node
         return node
 
+    def node_of_number(self, symbol: sympy.Basic) -> fx.Node | None:
+        """Return the node of this block or an outer one that gives a number, where it has been made."""
+        return self._expressions.get(symbol) or (None if self.parent is None else self.parent.node_of_number(symbol))
+
     def _find_expression(self, expr: sympy.Basic) -> fx.Node | None:
         if expr in self._expressions:
             return self._expressions[expr]

@@ -10,7 +10,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
 
 from dy2st.capture.recording.shapes import CaptureShapes
-from dy2st.capture.types import tensor_traits, value_types
+from dy2st.capture.types import tensor_classes, tensor_traits, value_types
 from dy2st.capture.types.traits import Traits
 
 ACTS_FOR_USER = False
@@ -76,6 +76,7 @@ class FakeValues:
                 result.requires_grad_()
                 result = result if kind.is_leaf and tensor_traits.AUTOGRAD not in kind.mixed else result.clone()
         tensor_traits.give_class(result, kind.kind)
+        self._traits.has_classes = self._traits.has_classes or tensor_classes.is_users(kind.kind)
         tensor_traits.mark(result, kind.mixed)
         self._traits.has_mixed = self._traits.has_mixed or bool(kind.mixed)
         tensor_traits.note_no_operation(result)

@@ -54,6 +54,9 @@ class CaptureShapes(ShapeEnv):
 
     on_assumption: Callable[[sympy.Basic, str], None] | None = None
 
+    value_of: Callable[[sympy.Symbol], Any] = staticmethod(lambda symbol: None)
+    """Gives the value of a number that can be shown, else ``None``."""
+
     def __init__(self) -> None:
         self._first_ranges: dict[sympy.Symbol, Any] = {}
         self._values: dict[sympy.Basic, frozenset[int]] = {}
@@ -61,6 +64,8 @@ class CaptureShapes(ShapeEnv):
         """Of numbers that an ``if`` has left: its test, and what the number is where that holds and where it does not."""
         self._either: dict[sympy.Basic, tuple[sympy.Basic, ...]] = {}
         """Of sizes that an ``if`` has left: what they are on its ways."""
+        self.seen: dict[sympy.Basic, sympy.Integer] = {}
+        """Of the numbers that are strides what they are at the capture."""
         super().__init__(specialize_zero_one=False, duck_shape=False, prefer_deferred_runtime_asserts_over_guards=True)
 
     def guard_or_defer_runtime_assert(  # type: ignore[override]  # torch wraps its own in a cache
@@ -87,6 +92,11 @@ class CaptureShapes(ShapeEnv):
         except GuardOnDataDependentSymNode:
             if self.on_assumption is None:
                 raise
+            shown = self._shown(orig_expr)
+            if shown is not None:
+                return shown
+            if self.operation_start is not None and orig_expr.free_symbols <= self.seen.keys():
+                return self._take_as_seen(orig_expr)
             if self.operation_start is not None and _same_size_question(orig_expr):
                 return self._take_as_equal(orig_expr)
             positive = _of_a_positive_number(orig_expr) if self.refuses_less_than_one else None
@@ -102,6 +112,24 @@ class CaptureShapes(ShapeEnv):
                 assumed = orig_expr if answer else sympy.Not(orig_expr)
                 self.on_assumption(assumed, f"this size is taken not to be {orig_expr.rhs}")
             return sympy.true if answer else sympy.false
+
+    def _shown(self, expr: Any) -> Any:
+        """Return what an expression is, where what its numbers are computed of shows that; else ``None``."""
+        values = {symbol: self.value_of(symbol) for symbol in expr.free_symbols}
+        if None in values.values():
+            return None
+        result = expr.xreplace({symbol: sympy.sympify(value) for symbol, value in values.items()})
+        return None if result.free_symbols else result
+
+    def _take_as_seen(self, expr: Any) -> Any:
+        """Return what an expression of strides is for those of the capture, which the program checks."""
+        result = expr.xreplace(self.seen)
+        assert self.on_assumption is not None
+        if isinstance(expr, sympy.logic.boolalg.Boolean):
+            self.on_assumption(expr if result else sympy.Not(expr), "these strides are taken to be those of the capture")
+        else:
+            self.on_assumption(sympy.Eq(expr, result), "this stride is taken to be the one of the capture")
+        return result
 
     def _take_as_equal(self, expr: Any) -> Any:
         """Return an operation asks whether two sizes are equal: it needs them to be, and the program checks that they are."""

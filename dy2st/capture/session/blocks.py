@@ -119,6 +119,23 @@ class Blocks:
         allocated = self._allocations.allocated_at(value)
         return allocated is not None and len(self._regions) > depth and allocated < self._regions[depth].start
 
+    def made_at(self, tensor: torch.Tensor) -> int | None:
+        """Tell when a tensor that an operation of an open block gives was made: before what that block holds; else ``None``."""
+        later: int | None = None
+        for region in reversed(self._regions):
+            if region.builder.knows(tensor) and not region.builder.is_operand(tensor):
+                return self._allocations.now() if later is None else later
+            later = region.start
+        return None
+
+    def outer_of(self, node: Any) -> Any:
+        """Return the node of an outer block that an input stands for; ``None`` for a loop, whose iterations may write to it."""
+        for region in self._regions:
+            outer = next((outer for outer, inner in region.builder.operands.items() if inner is node), None)
+            if outer is not None:
+                return None if any(other.repeats and other.builder is region.builder for other in self._regions) else outer
+        return None
+
     # -- what they have written ----------------------------------------------------------------------------------------------
 
     def undo_log_until_now(self) -> UndoLog:

@@ -16,7 +16,7 @@ from dy2st.capture.recording.position import Position
 from dy2st.capture.recording.recorder import fresh_number
 from dy2st.capture.session.allocations import Allocations
 from dy2st.capture.session.blocks import Blocks
-from dy2st.capture.types import tensor_traits, value_types
+from dy2st.capture.types import tensor_classes, tensor_traits, value_types
 from dy2st.capture.types.traits import Traits
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import AbstractObject, AbstractSet, contents
@@ -98,11 +98,10 @@ class Outside:
         if state is None:
             source = self.tracker.source_of(real)
             dims = self.dynamic_state.get(source.name) if source else None
-            if dims or torch._C._functorch.is_functorch_wrapped_tensor(real):
+            if dims or tensor_classes.is_users(type(real)) or torch._C._functorch.is_functorch_wrapped_tensor(real):
                 abstract = self.abstract(real, dims or ())
             else:
                 self.check_kind(real)
-                self._check_class(real)
                 abstract = self._fakes.of_real(real)
             name = source.name if source else f"constant_{len(self.states)}"
             kind = "constant" if source is None else "attribute"
@@ -115,6 +114,14 @@ class Outside:
             if source is not None:
                 self.tracker.guards.tensor(source, real, dims or frozenset())
         return state.abstract  # type: ignore[no-any-return]
+
+    def constant_of(self, node: Any) -> torch.Tensor | None:
+        """Return the tensor of an input of the program that torch has made of constants, as ``torch.tensor([1, 2])`` does."""
+        if any(user.target is not torch.ops.aten.lift_fresh_copy.default for user in node.users):
+            return None
+        root = self._blocks.root.builder
+        states = [state for state in self.states if state.slot.kind == "constant"]
+        return next((state.value for state in states if root.node_of(state.abstract) is node), None)
 
     def abstracts_of(self, real: torch.Tensor) -> list[torch.Tensor]:
         """Return what stands for a tensor from outside by now."""
@@ -156,14 +163,6 @@ class Outside:
         if refused is not None:
             raise CaptureError(f"{refused[0]} cannot be captured", self._position.here(), fix=refused[1])
 
-    def _check_class(self, tensor: torch.Tensor) -> None:
-        if type(tensor) is not torch.Tensor and not isinstance(tensor, (torch.nn.Parameter, torch.nn.Buffer)):
-            raise CaptureError(
-                f"a tensor of the class {type(tensor).__name__} that is made outside cannot be captured",
-                self._position.here(),
-                fix="keep a plain tensor there (as_subclass(torch.Tensor)), or pass it as an argument",
-            )
-
     def abstract(self, real: torch.Tensor, dynamic: Collection[int]) -> torch.Tensor:
         """Return a fake tensor like a real one, with unknown sizes in some dimensions."""
         self.check_kind(real)
@@ -171,7 +170,10 @@ class Outside:
         strides = None if dynamic else tuple(real.stride())
         before = self._traits.graph_is_partial
         autograd = tensor_traits.autograd_of(real)
-        kind = tensor_traits.class_of(real) if isinstance(real, (torch.nn.Parameter, torch.nn.Buffer)) else torch.Tensor
+        kind = tensor_traits.class_of(real)
+        if tensor_classes.is_users(kind):
+            self.tracker.met(kind)
+            self._traits.outer_class = kind
         result = self._fakes.tensor(value_types.TensorType(real.dtype, real.device, sizes, strides, *autograd, kind))
         self._traits.graph_is_partial = before  # it is a leaf, or stands for one
         return result

@@ -35,6 +35,7 @@ from dy2st.capture.session.regions import Site
 from dy2st.capture.session.written_places import WrittenPlaces
 from dy2st.capture.types import value_types
 from dy2st.capture.types.traits import Traits
+from dy2st.capture.values import constant_nodes
 from dy2st.capture.values.abstract_objects import AbstractObject
 from dy2st.capture.values.symbolic import RuntimeList, TaggedUnion, unpack_list
 from dy2st.capture.values.texts import RuntimeString
@@ -130,6 +131,7 @@ class Session:
         self.carried = Carried(self, self.tracker)
         self.tuples = ChosenTuples(self, self.blocks, self.allocations, self.tracker, self.fakes, self.position, self.traits)
         self.checks = Checks(self)
+        self.shapes.value_of = self._value_of
         self.blocks.on_begin.append(self.tuples.meet)
         self.blocks.on_undo += [self.lists.forget, lambda region: self.checks.forget()]
         self.recorder = Recorder(self)
@@ -194,7 +196,10 @@ class Session:
             _local.session = outer
             follow(followed)
             self.in_flight.forget()
-            self.shapes.on_assumption = None  # torch's caches keep shape environments for a while, and must not keep the session
+            self.shapes.on_assumption, self.shapes.value_of = (
+                None,
+                lambda symbol: None,
+            )  # torch's caches keep shape environments for a while, and must not keep the session
 
     @contextlib.contextmanager
     def recording(self) -> Iterator[None]:
@@ -252,6 +257,22 @@ class Session:
     def number(self, target: Callable[..., Any], args: Sequence[Any], kind: str) -> Any:
         """Record a function of numbers; see :func:`~dy2st.capture.recording.recorder.record_number`."""
         return record_number(self, target, tuple(args), kind)
+
+    def _value_of(self, symbol: Any) -> Any:
+        """Return the value of a number of the program, where what computes it shows that; else ``None``."""
+        node = self.builder.node_of_number(symbol)
+        try:
+            return None if node is None else constant_nodes.value(node, self._stands_for)
+        except constant_nodes.NotShown:
+            return None
+
+    def _stands_for(self, node: Any) -> Any:
+        """Return what an input of a block stands for: a node of an outer block, or a tensor that is made of constants."""
+        outer = self.blocks.outer_of(node)
+        constant = self.outside.constant_of(node) if outer is None else outer
+        if constant is None:
+            raise constant_nodes.NotShown
+        return constant
 
     def to_number(self, value: Any) -> Any:
         """Return the number in a tensor with one element; numbers stay as they are."""

@@ -79,6 +79,10 @@ class WrittenPlaces:
             for name in [place.item] if isinstance(place, ItemPlace) else list(place.owner):
                 self.write(AttributePlace(owner, name))
             return
+        if isinstance(place, AttributePlace) and isinstance(place.owner, torch.Tensor):
+            since = self._blocks.made_at(place.owner)
+            if since is not None:
+                self._allocations.own(place.owner, since)
         if self._is_outside(place):
             CAPTURE_LOCK.go_alone()
         if not isinstance(place, CellPlace):

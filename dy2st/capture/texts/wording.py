@@ -24,6 +24,7 @@ from dy2st import errors
 from dy2st.capture.environment.users_code import as_written, has_own
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts.marks import Marks, answering
+from dy2st.capture.types import tensor_traits
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_arrays import AbstractArray
 from dy2st.capture.values.abstract_objects import AbstractDeque, AbstractSet
@@ -134,6 +135,9 @@ def _words(session: Session, value: Any, conversion: str | None, specification: 
     if isinstance(value, AbstractArray):
         way = f"{'scalar' if value.is_scalar else 'array'} {conversion or 'f'}"
         return [(value.as_tensor(), way, _specification(session, specification))]
+    kind = tensor_traits.users_class(value)
+    if kind is not None:
+        return _of_tensor(session, value, kind, conversion, specification)
     if isinstance(value, Text) and conversion in (None, "s") and _is_empty(specification):
         return flat(session, value.parts)
     if _is_leaf(session, value) or (is_constant(value) and not isinstance(specification, str)):
@@ -146,6 +150,19 @@ def _words(session: Session, value: Any, conversion: str | None, specification: 
 
 def _is_leaf(session: Session, value: Any) -> bool:
     return isinstance(value, _LEAVES) or is_symbolic(value) or session.lists.of(value) is not None
+
+
+def _of_tensor(session: Session, value: Any, kind: type, conversion: str | None, specification: Any) -> Sequence[Any]:
+    """Return the parts of the text of a tensor of a class that the user has written, and that says how it is shown."""
+    names = ("__repr__",) if conversion in ("r", "a") else ("__str__", "__repr__")
+    method = next((storage.of_class(kind, name) for name in names if has_own(value, name)), None)
+    if method is None or conversion == "a" or not _is_empty(specification):
+        raise errors.CaptureError(
+            f"a text is made of a tensor of the class {kind.__qualname__}",
+            session.here(),
+            fix="make it of value.as_subclass(torch.Tensor), or give the class a __repr__",
+        )
+    return _words(session, session.call(types.MethodType(as_written(method), value)), "s", "")
 
 
 def _is_empty(specification: Any) -> bool:

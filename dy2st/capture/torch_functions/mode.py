@@ -22,7 +22,7 @@ from torch.utils._pytree import tree_any, tree_leaves
 from dy2st.capture.recording import failing
 from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.session.session import Session
-from dy2st.capture.torch_functions import differentiation, indexing, replacements, tensor_data
+from dy2st.capture.torch_functions import classes, differentiation, indexing, replacements, tensor_data
 from dy2st.capture.torch_functions.data_dependence import data_dependent, internal
 from dy2st.capture.torch_functions.names import as_torch_names
 from dy2st.capture.torch_functions.registry import HANDLERS, Handler, handles_torch
@@ -43,6 +43,18 @@ class TorchFunctions(PreDispatchTorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Return one call of torch."""
         kwargs = dict(kwargs or {})
+        kinds = classes.asked(self.session, func, args, kwargs, types)
+        if kinds:
+            return classes.call(self.session, kinds, func, args, kwargs, lambda: self._plainly(func, types, args, kwargs))
+        return self._plainly(func, types, args, kwargs)
+
+    def _plainly(self, func: Any, types: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        if not self.session.traits.has_classes:
+            return self._handled(func, types, args, kwargs)
+        with classes.hidden(args, kwargs):
+            return self._handled(func, types, args, kwargs)
+
+    def _handled(self, func: Any, types: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         is_leaf = kwargs.pop("requires_grad", None) is True and func is not torch.Tensor.requires_grad_
         handler = HANDLERS.get(func)
         if handler is not None:

@@ -8,13 +8,14 @@ tensors, and what is asked is asked of each.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, cast
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._pytree import tree_leaves
 
 from dy2st import errors
+from dy2st.capture.types import tensor_classes
 from dy2st.capture.types.traits import Traits
 from dy2st.capture.values.signals import NeedsApart
 
@@ -108,6 +109,17 @@ def give_class(abstract: torch.Tensor, kind: type) -> None:
         if issubclass(kind, known):
             setattr(abstract, flag, True)
             setattr(abstract, _CLASS, kind)
+    if tensor_classes.is_users(kind):
+        cast(Any, abstract).__class__ = tensor_classes.stand_in(kind)
+        setattr(abstract, _CLASS, kind)
+
+
+def users_class(value: Any) -> type | None:
+    """Return the class of a tensor that the user has written; ``None`` for any other value."""
+    if not isinstance(value, torch.Tensor) or type(value) is FakeTensor:
+        return None
+    kind = class_of(value)
+    return kind if tensor_classes.is_users(kind) else None
 
 
 def note_no_operation(abstract: torch.Tensor) -> None:

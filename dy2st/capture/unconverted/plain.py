@@ -22,7 +22,7 @@ from dy2st.capture.looping import iterators, spreading
 from dy2st.capture.objects import hidden_state
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import wording
-from dy2st.capture.unconverted import drawing
+from dy2st.capture.unconverted import dimensions, drawing
 from dy2st.capture.unconverted.looked_into import PASSING_ON
 from dy2st.capture.unconverted.numbers_given import call_noting_writes, given_numbers
 from dy2st.capture.values import storage
@@ -66,7 +66,7 @@ def call_plain(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
     flag = next((value for value in (*args, *kwargs.values()) if isinstance(value, torch.SymBool)), None)
     with hidden_state.check_buffers(session, (*args, *kwargs.values())), _arrays_checked(session, function, args, kwargs):
         result = (
-            given_numbers(session, function, args, kwargs)
+            dimensions.given(session, function, args, kwargs, lambda: given_numbers(session, function, args, kwargs))
             if flag is None
             else _call_with_flag(session, flag, function, args, kwargs)
         )

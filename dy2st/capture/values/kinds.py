@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS
 from dy2st_runtime.ir.flattening import children
@@ -13,18 +15,14 @@ from dy2st_runtime.ir.flattening import children
 _QUANTIZED = frozenset((torch.qint8, torch.quint8, torch.qint32, torch.quint4x2, torch.quint2x4))
 
 
-_PLAIN = (torch._C._disabled_torch_function_impl, torch.Tensor.__torch_function__.__func__)  # type: ignore[attr-defined]  # a classmethod
+def is_followed(kind: type) -> bool:
+    """Tell whether tensors of a class are tensors with methods: the dispatcher does with them what it does with any."""
+    own: Any = inspect.getattr_static(kind, "__torch_dispatch__", None)
+    return own is _DISPATCH or issubclass(kind, _WITHOUT_SHAPE)
 
 
-_WITHOUT_SHAPE = (torch.nn.UninitializedParameter, torch.nn.UninitializedBuffer)
-
-
-def own_meaning(tensor: torch.Tensor) -> type | None:
-    """Return the class of a tensor that says what functions of torch do with it; ``None`` for one that does as tensors do."""
-    function = type(tensor).__torch_function__
-    if getattr(function, "__func__", function) in _PLAIN or isinstance(tensor, _WITHOUT_SHAPE):
-        return None
-    return type(tensor)
+_DISPATCH = inspect.getattr_static(torch.Tensor, "__torch_dispatch__", None)
+_WITHOUT_SHAPE = (torch.nn.UninitializedParameter, torch.nn.UninitializedBuffer, FakeTensor)
 
 
 def is_spread(tensor: torch.Tensor) -> bool:
@@ -43,11 +41,8 @@ def refused_kind(tensor: torch.Tensor) -> tuple[str, str] | None:
                 "a DTensor, which is spread over processes,",
                 "use its full_tensor() or to_local() outside of the static function",
             )
-        if own_meaning(tensor) is not None:
-            return (
-                f"a {type(tensor).__qualname__}, which has a __torch_function__ of its own,",
-                "use as_subclass(torch.Tensor) outside",
-            )
+        if not is_followed(type(tensor)):
+            return f"a {type(tensor).__qualname__}, which has a __torch_dispatch__ of its own,", "use a plain tensor inside"
         if tensor.layout != torch.strided:
             return f"a tensor of layout {tensor.layout}", "use to_dense()"
         if tensor.dtype in _QUANTIZED:

@@ -14,7 +14,6 @@ from torch.utils._device import DeviceContext
 
 from dy2st.capture.environment.plain_values import CONSTANTS
 from dy2st.capture.values import storage
-from dy2st.capture.values.kinds import own_meaning
 from dy2st.capture.values.number_arguments import NumberArgument
 from dy2st_runtime.ir.flattening import HoldsItselfError, children, repeated_containers
 
@@ -89,6 +88,10 @@ def leaf_names(bound: inspect.BoundArguments, is_leaf: Callable[[Any], bool]) ->
     return results
 
 
+_PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+"""Classes that tensors change between calls without another program: who asks for them is guarded."""
+
+
 def leaf_keys(leaves: Sequence[Any], dims: Sequence[frozenset[int]]) -> tuple[Any, ...]:
     """Return what decides, of each leaf, which programs serve a call."""
     first: dict[int, int] = {}
@@ -97,12 +100,19 @@ def leaf_keys(leaves: Sequence[Any], dims: Sequence[frozenset[int]]) -> tuple[An
         if not isinstance(leaf, torch.Tensor):
             keys.append(leaf if isinstance(leaf, NumberArgument) else type(leaf))
             continue
-        shape = () if leaf.is_nested else leaf.shape  # a nested one cannot be captured, and may have no shape
-        sizes = tuple(shape) if not dynamic else tuple(None if d in dynamic else s for d, s in enumerate(shape))
         same_as = first.setdefault(id(leaf), position)
-        own = None if type(leaf) is torch.Tensor else own_meaning(leaf)
-        keys.append((leaf.dtype, leaf.device, leaf.requires_grad, sizes, leaf.layout, same_as, own))
+        if type(leaf) in _PLAIN:
+            keys.append((*_tensor_key(leaf, dynamic), same_as))
+            continue
+        with torch._C.DisableTorchFunctionSubclass():  # what its class says of functions is for the user's code
+            keys.append((*_tensor_key(leaf, dynamic), same_as, type(leaf)))
     return tuple(keys)
+
+
+def _tensor_key(leaf: torch.Tensor, dynamic: frozenset[int]) -> tuple[Any, ...]:
+    shape = () if leaf.is_nested else leaf.shape  # a nested one cannot be captured, and may have no shape
+    sizes = tuple(shape) if not dynamic else tuple(None if d in dynamic else s for d, s in enumerate(shape))
+    return leaf.dtype, leaf.device, leaf.requires_grad, sizes, leaf.layout
 
 
 def modes() -> tuple[Any, ...]:

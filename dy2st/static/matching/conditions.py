@@ -9,6 +9,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from dy2st.capture.environment.same_contents import TensorShape, same_keys
+from dy2st.capture.types.tensor_classes import is_users
 from dy2st.capture.types.value_types import same_constant
 from dy2st.static.matching.code import Writer
 
@@ -65,6 +66,8 @@ def tensor(out: Writer, name: str, shape: TensorShape, *kinds: type) -> list[str
     plain = [f"isinstance({name}, {constant(torch.Tensor)})", f"type({name}) is not {constant(FakeTensor)}"]
     exact = f"type({name}) is {constant(kinds[0])}" if len(kinds) == 1 else f"type({name}) in {constant(frozenset(kinds))}"
     results = [exact] if kinds else plain
+    if not kinds:
+        results.append(f"(type({name}) in {constant(PLAIN_TENSORS)} or not {constant(is_users)}(type({name})))")
     sizes = out.fresh()
     if None not in shape.sizes:
         results.append(f"{name}.shape == {constant(shape.sizes)}")

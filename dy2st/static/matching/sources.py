@@ -212,7 +212,7 @@ class SourceCode:
             kept = self.out.constant(kind)
             keys = keys_are(self.out, value, guard.value) if issubclass(kind, MAPPINGS) else f"len({value}) == {guard.value}"
             return [f"type({value}) is {kept}", keys]
-        if guard.kind == "tensor" and isinstance(guard.data, TensorShape):
+        if guard.kind == "tensor" and isinstance(guard.data, TensorShape) and guard.data.own is None:
             return tensor(self.out, value, guard.data)
         if guard.kind == "module" and isinstance(guard.data, ModuleShape) and not guard.data.hooks:
             return self._module(guard.source, guard.data)
