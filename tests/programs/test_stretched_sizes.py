@@ -143,3 +143,19 @@ def test_sizes_of_what_is_there_on_some_ways_are_asked_on_these():
 
     x = torch.rand(2, 3)
     agree(lambda x, n: f(x, int(n)), [(x, torch.tensor(n)) for n in (3, 2, 1, 4)])
+
+
+@pytest.mark.parametrize(
+    "stretched",
+    [
+        lambda x: x * x[:1],
+        lambda x: torch.maximum(x[:1], x),
+        lambda x: torch.where(x[:1] > 1, x, -x),
+        lambda x: torch.zeros(2, 1, 1) + x[:1] + x,
+    ],
+)
+def test_the_first_of_any_number_of_items_is_stretched(stretched):
+    def f(x):
+        return stretched(x[x > 0])
+
+    agree(f, [(torch.tensor(values),) for values in ([1.0, 2.0, -1.0], [-1.0, -2.0], [3.0], [4.0, 5.0, 6.0])])

@@ -17,7 +17,7 @@ import sympy
 import torch
 import torch.fx.experimental.validator  # half a second that the first capture would spend
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
-from torch.utils._sympy.functions import Mod, PythonMod
+from torch.utils._sympy.functions import Min, Mod, PythonMod
 
 ACTS_FOR_USER = False
 
@@ -149,7 +149,7 @@ class CaptureShapes(ShapeEnv):
             one = waiting.pop()
             if one in (1, to) or one in met:
                 continue
-            ways = None if one is None else self._either.get(one)
+            ways = None if one is None else self._either.get(one) or _ways_of_first(one)
             if ways is None:
                 return False
             met.add(one)
@@ -285,6 +285,12 @@ def _expression(number: Any) -> sympy.Basic | None:
     if isinstance(number, int):
         return sympy.Integer(number)
     return number.node.expr if isinstance(number, torch.SymInt) else None
+
+
+def _ways_of_first(size: sympy.Basic) -> tuple[sympy.Basic, ...] | None:
+    """Return what the size of ``x[:1]`` may be, of as many items as only the program knows: 1, or that size if there are none."""
+    first = isinstance(size, Min) and len(size.args) == 2 and sympy.S.One in size.args
+    return tuple(size.args) if first else None
 
 
 def _same_size_question(expr: Any) -> bool:
