@@ -158,4 +158,5 @@ def test_the_first_of_any_number_of_items_is_stretched(stretched):
     def f(x):
         return stretched(x[x > 0])
 
-    agree(f, [(torch.tensor(values),) for values in ([1.0, 2.0, -1.0], [-1.0, -2.0], [3.0], [4.0, 5.0, 6.0])])
+    rows = [1.0, 2.0, -1.0, 0.5], [-1.0, -2.0, -3.0, -4.0], [3.0, -1.0, -1.0, -1.0], [4.0, 5.0, 6.0, 7.0]
+    agree(f, [(torch.tensor(row),) for row in rows])
