@@ -173,7 +173,7 @@ class _Analysis:
         inner = [facts(block) for block in blocks]
         for match in inner:
             self.hazard = self.hazard or (match.hazard and node)
-            if any(self.is_seen_otherwise(position, outer, inner, carried) for position in match.tensors):
+            if carried and any(self.is_seen_otherwise(position, outer, inner, carried) for position in match.tensors):
                 self.hazard = self.hazard or node
             for position in match.tensors:
                 self.write(node, self.of(outer[position]))

@@ -143,7 +143,10 @@ def recursive(x):
 
 
 @CHAPTER.refused(
-    "the number of a tensor asked by code without source", calls=signs(), error=DataDependentError, says="use a tensor operation"
+    "the number of a tensor asked by code without source",
+    calls=signs(),
+    error=DataDependentError,
+    says="use a function of NumPy or torch",
 )
 def asks_for_a_number(x):
     return x * zlib.crc32(x.detach().numpy())
