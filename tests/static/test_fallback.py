@@ -118,7 +118,7 @@ def test_nothing_is_left_half_done() -> None:
             if x.sum() > 0:
                 self.calls += 10
                 rows.append(x)
-            x = nn.functional.dropout(x) + torch.rand(3) + random.random() + np.random.rand()
+            x = nn.functional.dropout(x) + torch.rand(3) + random.random() + float(np.random.rand(1)[0])
             return listed(x), self.calls
 
     global COUNT
