@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+import pytest
 import torch
 
 import dy2st
@@ -315,3 +316,20 @@ def test_a_module_that_is_made_is_left_where_the_call_raises():
             with contextlib.suppress(ValueError):
                 one(x)
         assert type(eager.late) is type(module.late) and list(eager._modules) == list(module._modules)
+
+
+class MakesAnIterator(torch.nn.Module):
+    def forward(self, x):
+        self.late = iter([1, 2])
+        if x[0] > 0:
+            raise ValueError("positive")
+        self.late = None
+        return x
+
+
+def test_what_a_program_cannot_leave_is_told_of():
+    """The iterator is made by the call, and gone where it does not raise."""
+    module = MakesAnIterator()
+    dy2st.to_static(module)
+    with pytest.raises(ValueError, match="positive"), pytest.warns(UserWarning, match=r"the call has raised, and .*late"):
+        module(torch.ones(2))
