@@ -112,8 +112,8 @@ class CapturedArray(AbstractArray):
         asked = range(self.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
         if self.flips or not all(isinstance(self.shape[dim], int) for dim in asked):
             raise recorded.refused("squeeze()", "sizes that only the program knows", "use reshape()")
-        for dim in asked if axis is not None else ():
-            np.zeros(self.shape[dim])[None].squeeze(1 if self.shape[dim] != 1 else 0)  # raises what eager raises
+        known = [size if isinstance(size, int) else 2 for size in self.shape]
+        np.broadcast_to(0, known).squeeze(axis)  # raises what eager raises
         return _created(self.items.squeeze() if axis is None else self.items.squeeze(axis), ())
 
     def swapaxes(self, axis1: int, axis2: int) -> Any:

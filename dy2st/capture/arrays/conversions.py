@@ -12,6 +12,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from dy2st import errors
 from dy2st.capture.attributes import attributes
 from dy2st.capture.branching.assertions import check
+from dy2st.capture.looping.truth import logical_not
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.session.session import Session, need
@@ -34,7 +35,7 @@ def of_tensor(session: Session, tensor: torch.Tensor, force: bool = False) -> Ab
         raise raised(TypeError(f"{words}Use Tensor.cpu() to copy the tensor to host memory first."))
     if tensor_traits.AUTOGRAD in tensor_traits.mixed(tensor):
         needs_detach = attributes.attr(tensor, "requires_grad")
-        check(session, session.call(_negated, needs_detach), RuntimeError, calls.NEEDS_DETACH)
+        check(session, logical_not(needs_detach), RuntimeError, calls.NEEDS_DETACH)
     elif tensor.requires_grad:
         raise raised(RuntimeError(calls.NEEDS_DETACH))
     try:
@@ -54,10 +55,6 @@ def _memory(session: Session, tensor: torch.Tensor) -> torch.Tensor:
         result = tensor.detach()
     session.builder.call(calls.memory, (tensor,), {}, result)
     return result
-
-
-def _negated(flag: Any) -> Any:
-    return not flag
 
 
 def owner_of_numpy(function: Any, args: tuple[Any, ...]) -> torch.Tensor | None:

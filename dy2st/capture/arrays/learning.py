@@ -97,7 +97,7 @@ def shown(session: Session, function: Callable[..., Any], text: str, encoder: En
     """
     symbols = made_up.symbols_of(encoder.operands)
     refusal: Exception | None = None
-    for sizes in _SIZES if any(isinstance(symbol, object) for symbol in symbols) else _SIZES[:1]:
+    for sizes in _SIZES if symbols else _SIZES[:1]:
         for ints in _INTS if any(map(_is_int, encoder.numbers)) else _INTS[:1]:
             known = [({s: sizes(at, run) for at, s in enumerate(symbols)}, ints, run) for run in range(_RUNS)]
             try:

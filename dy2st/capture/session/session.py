@@ -196,10 +196,8 @@ class Session:
             _local.session = outer
             follow(followed)
             self.in_flight.forget()
-            self.shapes.on_assumption, self.shapes.value_of = (
-                None,
-                lambda symbol: None,
-            )  # torch's caches keep shape environments for a while, and must not keep the session
+            # torch's caches keep shape environments for a while, and must not keep the session
+            self.shapes.on_assumption, self.shapes.value_of = None, lambda symbol: None
 
     @contextlib.contextmanager
     def recording(self) -> Iterator[None]:

@@ -39,12 +39,22 @@ def given_numbers(session: Session, function: Any, args: Any, kwargs: Any) -> An
         given = (*args, *kwargs.values(), getattr(function, "__self__", None))
         if is_in_skipped_package(function) or not _are_numbers(given):
             raise
-        raise errors.DataDependentError(
-            f"{_name(function)}() gets a number that is known only at run time, and needs to know it",
-            session.here(),
-            seen=f"{type(error).__name__}: {error}",
-            fix="write a loop or if statements in its place, or pass the number as a Python argument",
-        ) from None
+        what = "gets a number that is known only at run time, and needs to know it"
+        fix = "write a loop or if statements in its place, or pass the number as a Python argument"
+        raise not_taken(session, function, what, error, fix) from None
+
+
+def not_taken(session: Session, function: Any, what: str, error: Exception, fix: str) -> errors.DataDependentError:
+    """Return the error for a function that does not take a value known only at run time.
+
+    Args:
+        function: what is called.
+        what: it does, in words.
+        error: what it has raised.
+        fix: what to write instead.
+    """
+    seen = f"{type(error).__name__}: {error}"
+    return errors.DataDependentError(f"{_name(function)}() {what}", session.here(), seen=seen, fix=fix)
 
 
 def _are_numbers(values: Iterable[Any]) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,7 +23,7 @@ from dy2st.capture.session.session import Session
 from dy2st.capture.texts import wording
 from dy2st.capture.unconverted import dimensions, drawing
 from dy2st.capture.unconverted.looked_into import PASSING_ON
-from dy2st.capture.unconverted.numbers_given import call_noting_writes, given_numbers
+from dy2st.capture.unconverted.numbers_given import call_noting_writes, given_numbers, not_taken
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_arrays import AbstractArray
 from dy2st.capture.values.abstract_objects import AbstractDeque, contents
@@ -87,14 +86,9 @@ def _arrays_checked(session: Session, function: Any, args: Any, kwargs: Any) -> 
         has_array = any(isinstance(value, AbstractArray) for value in (*args, *kwargs.values()))
         if not has_array or is_in_skipped_package(function) or isinstance(error, errors.Dy2stError):
             raise
-        called = function.args[0] if isinstance(function, functools.partial) and function.args else function  # ``type.__call__``
-        name = getattr(called, "__qualname__", called)
-        raise errors.DataDependentError(
-            f"{name}() asks for the contents of an array that is known only when the program runs",
-            session.here(),
-            seen=f"{type(error).__name__}: {error}",
-            fix="use a function of NumPy or torch there, or mark the function around it with @dy2st.not_to_static",
-        ) from error
+        what = "asks for the contents of an array that is known only when the program runs"
+        fix = "use a function of NumPy or torch there, or mark the function around it with @dy2st.not_to_static"
+        raise not_taken(session, function, what, error, fix) from error
 
 
 def _call_with_flag(session: Session, flag: torch.SymBool, function: Any, args: Any, kwargs: Any) -> Any:
