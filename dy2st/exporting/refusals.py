@@ -61,14 +61,15 @@ def refuse_calls_of_numpy(program: Program) -> None:
     Raises:
         ExportError: it does, with the function and the user's line.
     """
-    for node in program.nodes():
-        if node.target in (calls.call, calls.write, calls.memory):
-            name = "numpy()" if node.target is calls.memory else calls.name_of(str(node.args[0]))
-            raise ExportError(
-                f"numpy's {name} is called when the program runs, which no exported model can do; "
-                "use the function of torch, or save the model with dy2st.save",
-                location(node),
-            )
+    nodes = [node for node in program.nodes() if node.target in (calls.call, calls.write, calls.memory)]
+    if nodes:
+        node = next((node for node in nodes if node.target is not calls.memory), nodes[0])
+        name = "numpy()" if node.target is calls.memory else calls.name_of(str(node.args[0]))
+        raise ExportError(
+            f"numpy's {name} is called when the program runs, which no exported model can do; "
+            "use the function of torch, or save the model with dy2st.save",
+            location(node),
+        )
 
 
 def _is_random(node: Any) -> bool:
