@@ -211,7 +211,7 @@ class _Analysis:
         """Tell whether two inputs of blocks may share memory, at first or after an iteration."""
         if self.may_share(self.of(outer[one]), self.of(outer[other])):
             return True
-        for body in inner if carried else ():
+        for body in inner:
             for first, second in ((one, other), (other, one)):
                 if first < carried and first + 1 < len(body.origins) and second in body.origins[first + 1]:
                     return True

@@ -60,14 +60,18 @@ def equal(out: Writer, text: str, value: Any) -> str:
     return f"(({name} := {text}) is {kept} or {out.constant(same_constant)}({name}, {kept}))"
 
 
+def _is_nobodys(value: Any) -> bool:
+    """Tell whether a value is a real tensor of a class that the user has not written."""
+    return isinstance(value, torch.Tensor) and type(value) is not FakeTensor and not is_users(type(value))
+
+
 def tensor(out: Writer, name: str, shape: TensorShape, *kinds: type) -> list[str]:
     """Return what a tensor must be; of one of some classes, if they are given."""
     constant = out.constant
-    plain = [f"isinstance({name}, {constant(torch.Tensor)})", f"type({name}) is not {constant(FakeTensor)}"]
-    exact = f"type({name}) is {constant(kinds[0])}" if len(kinds) == 1 else f"type({name}) in {constant(frozenset(kinds))}"
-    results = [exact] if kinds else plain
-    if not kinds:
-        results.append(f"(type({name}) in {constant(PLAIN_TENSORS)} or not {constant(is_users)}(type({name})))")
+    if kinds:
+        results = [f"type({name}) is {constant(kinds[0])}" if len(kinds) == 1 else f"type({name}) in {constant(frozenset(kinds))}"]
+    else:
+        results = [f"(type({name}) in {constant(PLAIN_TENSORS)} or {constant(_is_nobodys)}({name}))"]
     sizes = out.fresh()
     if None not in shape.sizes:
         results.append(f"{name}.shape == {constant(shape.sizes)}")
