@@ -12,7 +12,8 @@ from typing import Any, TypeVar, overload
 import torch
 
 from dy2st import config, exporting
-from dy2st.capture.environment import learned, users_code
+from dy2st.capture.environment import users_code
+from dy2st.capture.unconverted import learned
 from dy2st.errors import SignatureError
 from dy2st.exporting.verification import ExportOptions
 from dy2st.frames import plainly

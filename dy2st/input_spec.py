@@ -9,9 +9,11 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from dy2st.errors import SignatureError
+from dy2st_runtime.arrays.calls import in_memory
 from dy2st_runtime.ir.flattening import HoldsItselfError, repeated_containers
 
 Specs = Sequence[Any] | Mapping[str, Any]
@@ -20,7 +22,7 @@ Specs = Sequence[Any] | Mapping[str, Any]
 
 @dataclasses.dataclass(frozen=True, init=False)
 class InputSpec:
-    """What a static function expects of one tensor.
+    """What a static function expects of one tensor, or array of NumPy.
 
     Args:
         shape: sizes; ``None`` (or -1) for one that may differ from call to call.
@@ -59,6 +61,25 @@ class InputSpec:
             raise SignatureError(f"from_tensor takes a tensor, not a {type(tensor).__name__}")
         return cls(tuple(tensor.shape), tensor.dtype, name)
 
+    @classmethod
+    def from_numpy(cls, array: np.ndarray[Any, Any], name: str | None = None) -> InputSpec:
+        """Return the specification of exactly this array's shape and dtype.
+
+        Raises:
+            SignatureError: it is no array of numbers.
+
+        Example:
+            >>> InputSpec.from_numpy(np.zeros((2, 3), np.float32))
+            InputSpec(shape=(2, 3), dtype=torch.float32, name=None)
+        """
+        tensor = in_memory(array.copy()) if isinstance(array, np.ndarray) else None
+        if tensor is None:
+            raise SignatureError(
+                f"from_numpy takes an array of numbers, not a {type(array).__name__}"
+                + (f" of {array.dtype}" if isinstance(array, np.ndarray) else "")
+            )
+        return cls(tuple(tensor.shape), tensor.dtype, name)
+
     @property
     def dynamic_dims(self) -> frozenset[int]:
         """The dimensions whose size may differ from call to call."""
@@ -74,8 +95,9 @@ class InputSpec:
         Raises:
             SignatureError: it does not fit; the message names both.
         """
+        given, tensor = tensor, in_memory(tensor) if isinstance(tensor, np.ndarray) else tensor
         if not isinstance(tensor, torch.Tensor):
-            raise SignatureError(f"'{name}' is specified as a tensor {self}, but a {type(tensor).__name__} was given")
+            raise SignatureError(f"'{name}' is specified as a tensor {self}, but a {type(given).__name__} was given")
         if tensor.dtype != self.dtype:
             raise SignatureError(f"'{name}' is specified with dtype {self.dtype}, but has {tensor.dtype}; convert it with .to()")
         fits = tensor.dim() == len(self.shape) and all(s in (None, t) for s, t in zip(self.shape, tensor.shape))

@@ -8,13 +8,15 @@ import dataclasses
 import functools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import FunctionType
-from typing import Any, cast
+from typing import Any
 
+import numpy as np
 import torch
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 
 from dy2st import errors
-from dy2st.capture import on_raise
+from dy2st.capture import arguments, on_raise
+from dy2st.capture.arrays import outside
 from dy2st.capture.branching import optional
 from dy2st.capture.calls import call, modules
 from dy2st.capture.collections import deques, sets
@@ -25,33 +27,27 @@ from dy2st.capture.environment.sizes import SizeConditions
 from dy2st.capture.environment.sources import Source
 from dy2st.capture.library.foreseen import Foreseen
 from dy2st.capture.looping import generators
-from dy2st.capture.objects.uniting import with_others
 from dy2st.capture.operators import operator_methods
 from dy2st.capture.outputs import results
 from dy2st.capture.outputs.captured import Captured
 from dy2st.capture.raising.exceptions import handled, records
 from dy2st.capture.recording.block import BlockBuilder
-from dy2st.capture.recording.recorder import fresh_number
 from dy2st.capture.session.session import Operators, Session
 from dy2st.capture.torch_functions import replacements
 from dy2st.capture.torch_functions.mode import TorchFunctions
 from dy2st.capture.types import lattice, tensor_traits
-from dy2st.capture.values import storage
-from dy2st.capture.values.abstract_objects import AbstractObject
-from dy2st.capture.values.number_arguments import NumberArgument
+from dy2st.capture.values.abstract_objects import Represents
 from dy2st.capture.values.signals import NeedsAbstract, NeedsApart, NeedsRuntimeList, Unreachable
 from dy2st_runtime.call.binding import parameters_of
-from dy2st_runtime.ir.flattening import attributes, children
 from dy2st_runtime.ir.program import InputSlot, Location, Program, verify
-from dy2st_runtime.ir.structure import Const, Leaf, Structure, TupleOf
 from dy2st_runtime.ir.unflattening import unflatten
 from dy2st_runtime.passes.dead_code import remove_dead_code
 
 ACTS_FOR_USER = False
 
-_NUMBERS = (NumberArgument, int, float)
-"""The leaves of a call that are numbers."""
-_MAKERS: Mapping[type, Callable[[Any], AbstractObject]] = {set: sets.of_outside, collections.deque: deques.of_outside}
+_MAKERS: Mapping[type, Callable[[Any], Represents]] = {
+    set: sets.of_outside, collections.deque: deques.of_outside, np.ndarray: outside.of_outside,
+}  # fmt: skip
 
 
 def capture(request: Request, convert: Callable[[FunctionType], Any], namespace: Any) -> Captured:
@@ -93,9 +89,9 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], namespace
     ):  # fmt: skip
         replacements.guard_replaced(session)
         with torch._C.DisableTorchFunctionSubclass():
-            inputs, arguments = _bind_inputs(session, root, request)
-        args, kwargs = unflatten(request.structure, arguments)
-        args, kwargs = _known(session, request, (args, kwargs))
+            inputs, given = arguments.bound(session, root, request)
+        args, kwargs = unflatten(request.structure, given)
+        args, kwargs = arguments.known(session, request, (args, kwargs))
         try:
             result = _called(session, request, converted, args, kwargs)
         except Unreachable:
@@ -238,86 +234,6 @@ def _plain_grad_mode() -> Iterator[None]:
         yield
 
 
-def _bind_inputs(session: Session, root: BlockBuilder, request: Request) -> tuple[list[InputSlot], list[Any]]:
-    """Abstract values for the tensors among the leaves; opaque objects go in as they are, and are tracked."""
-    slots: list[InputSlot] = []
-    arguments: list[Any] = []
-    abstracts: dict[int, torch.Tensor] = {}
-    for position, (leaf, name, dims) in enumerate(zip(request.leaves, request.names, request.dynamic_dims)):
-        if isinstance(leaf, _NUMBERS):
-            kind = leaf.kind if isinstance(leaf, NumberArgument) else type(leaf).__name__
-            number = fresh_number(session.shapes, kind)
-            root.bind(number, root.placeholder(_identifier(name), number))
-            slots.append(InputSlot(name, number=kind))
-            arguments.append(number)
-            continue
-        if not isinstance(leaf, torch.Tensor):
-            arguments.append(leaf)
-            continue
-        dims = frozenset(dim for dim in dims if (position, dim) not in request.fixed)
-        abstract = abstracts.get(id(leaf))
-        if abstract is None:
-            abstract = abstracts[id(leaf)] = session.outside.abstract(leaf, dims)
-            for dim in dims:
-                session.checks.input_sizes[cast(Any, abstract.shape[dim]).node.expr] = (position, dim)
-        node = root.placeholder(_identifier(name), abstract)
-        root.bind(abstract, node)
-        tensor_traits.mark_attributes(abstract, leaf)
-        session.outside.arguments[id(abstract)] = abstract, leaf, session.tracker.table.argument(position, name)
-        shape = tuple(s if isinstance(s, int) else str(s) for s in abstract.shape)
-        slots.append(InputSlot(name, leaf.dtype, shape, str(leaf.device), leaf.requires_grad))
-        arguments.append(abstract)
-    return slots, arguments
-
-
-def _known(session: Session, request: Request, arguments: Any) -> Any:
-    """Remember which containers the arguments stand for, then track the opaque objects among them, which may hold these, too.
-
-    What opaque objects hold may become an input of the program: these come after all arguments.
-
-    Returns:
-        The arguments, with what stands for sets and deques.
-    """
-    of_arguments = session.tracker.table.argument(-1, "arguments")
-    _know_containers(session, request.given, arguments, of_arguments)
-    shown: dict[int, Any] = {}
-    for position, (leaf, name) in enumerate(zip(request.leaves, request.names)):
-        if isinstance(leaf, (torch.Tensor, *_NUMBERS)):
-            continue
-        session.tracker.read(leaf, session.tracker.table.argument(position, name))
-        if type(leaf) in session.outside.makers:
-            shown[id(leaf)] = session.outside.given(leaf)
-    result = with_others(arguments, shown) if shown else arguments
-    if result is not arguments:  # tuples are other ones now
-        _know_containers(session, request.given, result, of_arguments)
-    return result
-
-
-def _know_containers(session: Session, given: Any, value: Any, source: Source) -> None:
-    """Remember which container of the caller's each of the arguments stands for: what is written to one, is written there."""
-    parts = children(value)
-    if value is given or parts is None or isinstance(value, AbstractObject):
-        return
-    if not isinstance(value, tuple) or source.parent is not None:  # Python makes that of all arguments at each call
-        session.tracker.know_argument(given, value, source)
-    table, kept = session.tracker.table, storage.plain(given)
-    if isinstance(value, (tuple, list)):
-        steps = [(table.item(source, i), kept[i], item) for i, item in enumerate(storage.plain(value))]
-    elif isinstance(value, dict):
-        steps = [(table.item(source, key), kept[key], item) for key, item in storage.plain(value).items()]
-    else:
-        held, own = attributes(given), attributes(value)
-        fields = [field.name for field in dataclasses.fields(value) if field.name in held and field.name in own]
-        steps = [(table.attribute(source, name), held[name], own[name]) for name in fields]
-    for step, before, now in steps:
-        if not isinstance(now, torch.Tensor):
-            _know_containers(session, before, now, step)
-
-
-def _identifier(name: str) -> str:
-    return "".join(c if c.isalnum() else "_" for c in name)
-
-
 def _finish(
     session: Session, root: BlockBuilder, request: Request, inputs: list[InputSlot], result: Any, training: bool
 ) -> Captured:
@@ -329,7 +245,7 @@ def _finish(
         name=request.function.__qualname__,
         block=block,
         inputs=tuple(inputs),
-        in_structure=_tensors_only(request),
+        in_structure=arguments.structure_of(request),
         states=tuple(state.slot for state in session.outside.states),
         out_structure=value.structure,
         effects=value.effects,
@@ -376,24 +292,3 @@ def _state_getter(source: Source | None, value: Any) -> Callable[[Sequence[Any]]
         return lambda values: value
     index = source.index
     return lambda values: values[index]
-
-
-def _tensors_only(request: Request) -> Structure:
-    """Return the structure of the arguments in terms of the program's inputs; opaque objects leave their class there."""
-    positions = [i for i, leaf in enumerate(request.leaves) if isinstance(leaf, (torch.Tensor, *_NUMBERS))]
-    number = {position: index for index, position in enumerate(positions)}
-    structure = _renumber(request.structure, number, [type(leaf) for leaf in request.leaves])
-    if not request.bound:
-        return structure
-    assert isinstance(structure, TupleOf) and isinstance(structure.items[0], TupleOf)
-    args, kwargs = structure.items
-    assert isinstance(args, TupleOf)
-    return TupleOf((TupleOf(args.items[1:]), kwargs))
-
-
-def _renumber(structure: Structure, number: Mapping[int, int], classes: Sequence[type]) -> Structure:
-    if isinstance(structure, Leaf):
-        return Leaf(number[structure.index]) if structure.index in number else Const(classes[structure.index])
-    if isinstance(structure, (Leaf, Const)):
-        return structure
-    return dataclasses.replace(structure, items=tuple(_renumber(item, number, classes) for item in structure.items))

@@ -16,6 +16,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
+import numpy as np
 import torch
 
 from dy2st.capture import on_raise
@@ -133,6 +134,8 @@ class _Fit:
             isinstance(written, value_types.SameType) and value_types.same_constant(written.value, value)
         ):
             return
+        if isinstance(value, np.ndarray):
+            self.refuse(source, "is an array that the program replaces", "write into it (a[:] = …), or keep a tensor in its place")
         for guard in self.captured.guards.of(source):
             self._guard(source, guard, value, written)
         if type(value) in (bool, int, float):

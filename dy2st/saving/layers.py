@@ -22,6 +22,7 @@ from dy2st.static.conversion import check_root
 from dy2st.static.fallback import reason_of
 from dy2st.static.static_function import StaticFunction
 from dy2st_runtime.archive.archive import FORWARD
+from dy2st_runtime.arrays.calls import in_memory
 from dy2st_runtime.ir.flattening import children
 
 _FUNCTIONS = (StaticFunction, types.FunctionType, types.MethodType)
@@ -118,7 +119,7 @@ def device_of(module: torch.nn.Module | None) -> torch.device | None:
 def check_arguments(static: StaticFunction, call: Call) -> None:
     """Refuse arguments that no archive can hold."""
     for name, leaf in zip(call.names, call.leaves, strict=True):
-        if not isinstance(leaf, (torch.Tensor, NumberArgument)) and leaf is not static.instance:
+        if not isinstance(leaf, (torch.Tensor, NumberArgument)) and in_memory(leaf) is None and leaf is not static.instance:
             kind = leaf if isinstance(leaf, type) else type(leaf)
             why = "which exists only in this process" if children(leaf) is None else "and it, or what is around it, holds itself"
             raise SaveError(

@@ -15,6 +15,7 @@ import dataclasses
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
 from dy2st.capture.environment.guards import Guard
@@ -84,13 +85,17 @@ class DynamicState:
     def __init__(self, cache: ProgramCache) -> None:
         self._cache = cache
         self._places: frozenset[Path] = frozenset()
-        """Where in the arguments numbers are inputs."""
+        """Where in the arguments numbers are inputs; arrays are where they can be."""
         self._constant: frozenset[str | Path] = frozenset()
         """What has to stay a constant."""
 
     def look_up(self, call: Call, known: Lookup | None = None) -> Lookup:
         """Return what the cache has for a call with all its numbers as constants; see :meth:`ProgramCache.look_up`."""
-        return self._cache.look_up(call.with_numbers(self._places) if self._places else call, known)
+        return self._cache.look_up(self.taken(call), known)
+
+    def taken(self, call: Call) -> Call:
+        """Return a call with those of its numbers and arrays as inputs that are."""
+        return call.with_inputs(self._places | (call.array_places() - self._constant))
 
     def miss(self, call: Call, lookup: Lookup) -> Miss:
         """Return what is known of a call that a lookup has found no program for."""
@@ -125,19 +130,21 @@ class DynamicState:
             finally:
                 del result  # its traceback holds this frame
         self._constant |= refused
-        self._places = (self._places | {name for name in dynamic if isinstance(name, tuple)}) - self._constant
+        places = {name for name in dynamic if isinstance(name, tuple)} - miss.call.array_places()
+        self._places = (self._places | places) - self._constant
         return result
 
     def _changed(self, miss: Miss) -> dict[str | Path, Dims]:
         """Return state that a program of this function writes and that is another now."""
-        places, result = self._written_arguments(miss) - self._constant, dict[str, Dims]()
-        for mismatch in self._cache.look_up(miss.call.with_numbers(places), miss.lookup).mismatches:
+        places = (self._written_arguments(miss) | miss.call.array_places()) - self._constant
+        result: dict[str, Dims] = {}
+        for mismatch in self._cache.look_up(miss.call.with_inputs(places), miss.lookup).mismatches:
             if mismatch.guard is None:
                 continue
             captured, values = mismatch.entry.captured, mismatch.values
             result.update(captured.dynamic_state)
             for guard in captured.guards:
-                if guard.source.name in captured.written:
+                if guard.source.name in captured.written or guard.kind == "array":
                     _note(guard, values[guard.source.index], result)
             result.update(_beside(captured, values, result))
         changed: dict[str | Path, Dims] = dict.fromkeys(places)
@@ -155,7 +162,7 @@ class DynamicState:
 
 def _attempt(call: Call, dynamic: Dynamic, capture: Capture) -> tuple[Call, Captured] | Exception:
     """Capture a call, or tell why that cannot be; what is raised has passed then, and is no context of what comes later."""
-    described = call.with_numbers({place for place in dynamic if isinstance(place, tuple)})
+    described = call.with_inputs({place for place in dynamic if isinstance(place, tuple)})
     try:
         return described, capture(described, {name: dims for name, dims in dynamic.items() if isinstance(name, str)})
     except Exception as error:
@@ -227,6 +234,8 @@ def _note(guard: Guard, now: Any, results: dict[str, Dims]) -> None:
         dims = frozenset(dim for dim, (a, b) in enumerate(zip(now.shape, before)) if a != b)
         if dims:
             results[name] = (results.get(name) or frozenset()) | dims
+    elif guard.kind == "array" and type(now) is np.ndarray and not guard.check(now):
+        results[name] = None
     elif guard.kind == "contents" and not guard.check(now):
         results.update(_in_table(name, before, now))
 

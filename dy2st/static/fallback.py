@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from dy2st.capture.environment import learned
 from dy2st.capture.session.session import current
+from dy2st.capture.unconverted import learned
 from dy2st.errors import ConversionError, Dy2stError
 from dy2st.frames import level_outside
 from dy2st_runtime.primitives import random_state

@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 
 from dy2st import config, constructs, logs
 from dy2st.capture.environment.capture_lock import CAPTURE_LOCK, Underway
-from dy2st.capture.environment.learned import Key, key_of
 from dy2st.capture.environment.request import Request
 from dy2st.capture.environment.sources import fetch
 from dy2st.capture.outputs.captured import Captured
 from dy2st.capture.trace import capture
 from dy2st.capture.unconverted.island_calls import UnknownIslandError
 from dy2st.capture.unconverted.islands import culprit
+from dy2st.capture.unconverted.learned import Key, key_of
 from dy2st.constructs.registry import namespace
 from dy2st.errors import SignatureError
 from dy2st.frames import level_outside
@@ -193,6 +193,7 @@ class Programs:
             dynamic_state,
             call.given,
             self._options,
+            arrays=call.arrays,
             islands=self.islands,
         )
 
@@ -223,6 +224,7 @@ class Programs:
                 "to save or export it, pass one for each place"
             )
         with CAPTURE_LOCK.shared():
+            call = self._dynamic.taken(call)
             request = self._request(call, dynamic_state)
             request = dataclasses.replace(
                 request, with_hooks=with_hooks, leaves_early=records, leaves_always=records, for_any_call=True

@@ -28,6 +28,7 @@ dy2st.static.calls
 dy2st.constructs
 dy2st.capture.__init__
 dy2st.capture.trace
+dy2st.capture.arguments
 dy2st.capture.on_raise
 dy2st.capture.outputs
 dy2st.capture.calls

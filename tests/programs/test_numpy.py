@@ -210,18 +210,6 @@ def test_what_is_refused(body, words):
         dy2st.to_static(body)(torch.ones(3))
 
 
-def test_a_known_array_is_not_written_where_tensors_decide():
-    known = np.zeros(3)
-
-    def write(x):
-        known[0] = x.sum().item()
-        return known
-
-    with pytest.raises(dy2st.CaptureError, match="an array that is known is written to where tensors decide"):
-        dy2st.to_static(write)(torch.ones(3))
-    assert known.tolist() == [0, 0, 0]
-
-
 def test_what_no_handler_is_entered_for_is_refused():
     def f(x):
         try:

@@ -242,7 +242,7 @@ def set_item(target: Any, key: Any, value: Any) -> None:
 def _set_item(session: Session | None, target: Any, key: Any, value: Any) -> None:
     target, key = behind(target), lookup.known(key)
     if isinstance(target, np.ndarray) and session is not None:
-        hidden_state.check_array(session, (key, value))
+        hidden_state.check_array(session, target, (key, value))
     if session is None or isinstance(target, (torch.Tensor, AbstractArray)):
         target[key if session is None else list_tensors.as_index(session, key)] = value
         return

@@ -31,7 +31,7 @@ from dy2st.capture.session.session import Session
 from dy2st.capture.torch_functions import replacements
 from dy2st.capture.types import absent_attributes
 from dy2st.capture.values import storage
-from dy2st.capture.values.abstract_objects import AbstractObject
+from dy2st.capture.values.abstract_objects import Represents
 from dy2st.capture.values.storage import MISSING
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, TaggedUnion, may_be_undefined
 from dy2st.capture.writes.places import AttributePlace
@@ -67,7 +67,7 @@ def plain(session: Session, value: Any, name: str, fallback: bool = True) -> Any
         return _otherwise(session, value, described, name, fallback)
     if isinstance(value, type):
         return _read_plainly(session, value, name)
-    if not isinstance(value, AbstractObject) and source_of(session, value) is not None:
+    if not isinstance(value, Represents) and source_of(session, value) is not None:
         session.outside.read(AttributePlace(value, name))
         held = storage.own(value, name)  # a number that is an input stands there by now
     elif isinstance(value, types.ModuleType):
@@ -131,7 +131,7 @@ def _of_bases(session: Session, kind: type, name: str) -> Any:
 
 
 def _read_plainly(session: Session, value: Any, name: str) -> Any:
-    source = None if isinstance(value, AbstractObject) else source_of(session, value)
+    source = None if isinstance(value, Represents) else source_of(session, value)
     try:
         result = getattr(value, name)
     except AttributeError:
@@ -179,7 +179,7 @@ def from_class(session: Session, value: Any, described: Any, name: str) -> Any:
 
 def _read_held(session: Session, value: Any, described: Any, name: str) -> Any:
     """Return what the class holds for an object that has nothing of its own, or what a library computes."""
-    source = None if isinstance(value, AbstractObject) else source_of(session, value)
+    source = None if isinstance(value, Represents) else source_of(session, value)
     if name == "__dict__" and attribute_tables.has(value):
         return attribute_tables.read(session, value, source)
     if name == "__dict__" and isinstance(value, type) and source is not None:
@@ -233,7 +233,7 @@ def _described(session: Session, descriptor: Any, value: Any, name: str) -> Any:
 
 def sometimes(value: Any, name: str) -> Any:
     """Return what an object has itself on some ways only; ``None`` for any other attribute."""
-    if isinstance(value, (AbstractObject, super, *SYMBOLIC_NUMBERS)) or own_method(value, "__getattribute__") is not None:
+    if isinstance(value, (Represents, super, *SYMBOLIC_NUMBERS)) or own_method(value, "__getattribute__") is not None:
         return None
     if isinstance(value, torch.Tensor) and not tensor_attributes.is_users(value, name):
         return None
@@ -255,7 +255,7 @@ def has_other(value: Any, name: str) -> bool:
 
 def asks_user(value: Any, name: str) -> bool:
     """Tell whether the user's code decides if there is an attribute."""
-    if isinstance(value, (torch.Tensor, AbstractObject, *SYMBOLIC_NUMBERS)):
+    if isinstance(value, (torch.Tensor, Represents, *SYMBOLIC_NUMBERS)):
         return False
     if isinstance(value, super) or own_method(value, "__getattribute__") is not None:
         return True
@@ -268,7 +268,7 @@ def asks_user(value: Any, name: str) -> bool:
 
 
 def guard_missing(session: Session, value: Any, name: str) -> None:
-    source = None if isinstance(value, (AbstractObject, super)) else unwritten_source(session, value, name)
+    source = None if isinstance(value, (Represents, super)) else unwritten_source(session, value, name)
     if source is not None and not asks_user(value, name):
         session.tracker.guards.missing(session.tracker.table.attribute(source, name))
 

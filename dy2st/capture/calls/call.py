@@ -33,7 +33,7 @@ from dy2st.capture.collections import deques, sets, tables
 from dy2st.capture.collections.tables import FAMILY
 from dy2st.capture.diagnostics.translation import quiet_torch
 from dy2st.capture.diagnostics.user_frames import starts_function
-from dy2st.capture.environment import standard_library
+from dy2st.capture.environment import defaults, standard_library
 from dy2st.capture.environment.sources import behind, wrapped_by
 from dy2st.capture.environment.users_code import as_written, is_part_of_library, is_skipped
 from dy2st.capture.library import (
@@ -282,7 +282,8 @@ def enter(session: Session, function: types.FunctionType, converted: Any, args: 
             fix="write the recursion as a while loop, or mark the function with @dy2st.not_to_static",
         )
     bound = converted.bind(function, session.operators.namespace)
-    bound.__defaults__, bound.__kwdefaults__ = map(session.tracker.with_arguments, (bound.__defaults__, bound.__kwdefaults__))
+    bound.__defaults__ = defaults.with_arguments(session.tracker, bound.__defaults__)
+    bound.__kwdefaults__ = defaults.with_arguments(session.tracker, bound.__kwdefaults__)
     written_globals = [ItemPlace(function.__globals__, name) for name in converted.written_globals]
     if bound.__code__.co_flags & inspect.CO_GENERATOR:
         return UserGenerator(session, function, bound, written_globals, (args, kwargs))

@@ -19,8 +19,11 @@ class AbstractObjects(Protocol):
     def stand_at(self, place: Place, abstract: Any) -> None:
         """Put such a number, or a tuple with one, into the place that holds it."""
 
+    def is_input(self, value: Any, source: Source) -> bool:
+        """Tell whether something stands for a set, deque or array from outside."""
+
     def is_of_call(self, value: Any) -> bool:
         """Tell whether the captured code has made an object."""
 
     def collection(self, value: Any, place: Place | None) -> None:
-        """Put what stands for a set, deque or container among the arguments into the place that holds it, if that may be."""
+        """Put what stands for a set, deque, array or container among the arguments into the place that holds it, if that may be."""

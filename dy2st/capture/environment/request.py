@@ -35,6 +35,7 @@ class Request:
         leaves_early: whether a program that raises leaves what it has written outside until then.
         apart: the traits of tensors that are told apart.
         for_any_call: whether the program is kept for calls of which nothing is guarded, as one that is saved.
+        arrays: the positions of the leaves that are tensors in the memory of NumPy's arrays.
         islands: the functions that run as Python since they cannot be captured, with the reasons.
     """
 
@@ -54,4 +55,5 @@ class Request:
     leaves_always: bool = False
     apart: frozenset[str] = frozenset()
     for_any_call: bool = False
+    arrays: frozenset[int] = frozenset()
     islands: Mapping[tuple[str, int, str, int], str] = dataclasses.field(default_factory=dict)

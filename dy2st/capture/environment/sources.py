@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dy2st.capture.values import storage
+from dy2st_runtime.arrays.calls import in_memory
 
 ACTS_FOR_USER = False
 
@@ -101,6 +102,10 @@ class SourceTable:
     def referent(self, parent: Source, step: Callable[[Any], Any]) -> Source:
         """Return what a weak reference or proxy leads to, if that is still alive, or what a partial function calls."""
         return self._make(("referent", parent.index), parent, f"{parent.name}()", step)
+
+    def memory(self, parent: Source) -> Source:
+        """Return a tensor in the memory of an array of NumPy."""
+        return self._make(("memory", parent.index), parent, parent.name, in_memory)
 
     def context(self, parent: Source, step: Callable[[Any], Any]) -> Source:
         """Return what stands for the value of a context variable."""

@@ -17,6 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from dy2st.capture.environment import plain_values
 from dy2st.capture.environment.abstracts import AbstractObjects
+from dy2st.capture.environment.arrays_met import ArraysMet
 from dy2st.capture.environment.guards import GuardTable
 from dy2st.capture.environment.plain_values import CONSTANTS, SHARDED, check_whole, gives_once, held, is_tuple, tables
 from dy2st.capture.environment.same_contents import MAPPINGS
@@ -56,6 +57,7 @@ class Tracker:
         self.given: dict[int, tuple[Any, Any]] = {}
         """The caller's lists, dicts and dataclasses, with what stands for each among the arguments."""
         self._tensors: dict[int, tuple[torch.Tensor, Source]] = {}
+        self._arrays = ArraysMet()
         self._modules: dict[int, tuple[torch.nn.Module, list[dict[str, Any]]]] = {}
         """Modules, with copies of their tables of parameters, buffers and attributes."""
         self._keys: set[int] = set()
@@ -95,6 +97,8 @@ class Tracker:
     def know_argument(self, given: Any, value: Any, source: Source) -> None:
         """Remember what stands for a container of the caller's among the arguments."""
         self.given[id(given)] = given, value
+        if isinstance(given, np.ndarray):
+            self._arrays.meet(given, source.name, is_input=True)
         self.know(given, source)
         self.stand_for(value, given, source)
 
@@ -109,30 +113,6 @@ class Tracker:
             return False
         self.guards.same_object(self._objects[id(left)][1], self._objects[id(right)][1])
         return True
-
-    def read_defaults(self, defaults: Any, source: Source) -> None:
-        """Guard the defaults of a function, given by position (a tuple) or by name (a dict).
-
-        A container among them that the caller has left to the default is an argument.
-        """
-        if self.with_arguments(defaults) is defaults:
-            self.read(defaults, source)
-            return
-        self.guards.same_keys(source, defaults)
-        for key, item in defaults.items() if isinstance(defaults, dict) else enumerate(defaults):
-            step = self.table.item(source, key)
-            if id(item) in self.given:
-                self.guards.same_object(step, self._objects[id(item)][1])
-            else:
-                self.read(item, step)
-
-    def with_arguments(self, defaults: Any) -> Any:
-        """Defaults with what stands for the containers among them that are arguments of the call, too."""
-        items = list((defaults.values() if isinstance(defaults, dict) else defaults) or ())
-        if not any(id(item) in self.given for item in items):
-            return defaults
-        results = [self.given[id(item)][1] if id(item) in self.given else item for item in items]
-        return dict(zip(defaults, results)) if isinstance(defaults, dict) else tuple(results)
 
     def relatives(self, value: Any) -> list[Source]:
         """Return the sources of all other objects from outside that could come to be this one: those of its class."""
@@ -167,9 +147,9 @@ class Tracker:
             if written is not True:  # a capture's own stands in its place
                 self.guards.same(source, value if written is None else written)
             self._objects.setdefault(id(value), (value, source))
-        elif type(value) in (set, collections.deque) or id(value) in self.given:
+        elif type(value) in (set, collections.deque, np.ndarray) or id(value) in self.given:
             if not self._is_known(value, source):
-                self._container(value, source)
+                (self._array if isinstance(value, np.ndarray) else self._container)(value, source)
             self._abstract_objects.collection(value, place)
         else:
             self._other(value, source, place)
@@ -305,7 +285,7 @@ class Tracker:
                 self.read(held, self.table.attribute(source, part) if step is None else self.table.referent(source, step))
         elif gives_once(value) or plain_values.changes_unseen(value):
             self.guards.never(source)
-        elif isinstance(value, np.ndarray):
+        elif isinstance(value, np.ndarray):  # one of a class of its own
             self.guards.same_array(source, value)
         elif isinstance(value, (bytearray, array.array)) or plain_values.is_plain_value(value):
             self.guards.same_value(source, copy.copy(value) if isinstance(value, (bytearray, array.array)) else value)
@@ -316,6 +296,16 @@ class Tracker:
         else:
             self.guards.same_type(source, value)
             self.guards.apart(source, type(value))
+
+    def _array(self, value: np.ndarray[Any, Any], source: Source) -> None:
+        """Track an array of NumPy, which is a constant as long as nobody changes it; with it, those in the same memory."""
+        self._objects[id(value)] = (value, source)
+        is_input = self._abstract_objects.is_input(value, source)
+        self._arrays.meet(value, source.name, is_input)
+        if plain_values.changes_unseen(value):
+            self.guards.never(source)
+        elif not is_input:
+            self.guards.same_array(source, value)
 
     def _tensor(self, value: torch.Tensor, source: Source) -> None:
         known = self._tensors.setdefault(id(value), (value, source))[1]

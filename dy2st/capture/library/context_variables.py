@@ -6,11 +6,11 @@ import contextvars
 from typing import Any
 
 from dy2st import errors
-from dy2st.capture.environment.context_slots import UNSET, ContextSlot, slot_of
 from dy2st.capture.library.registry import handles
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session
 from dy2st.capture.values.storage import MISSING
+from dy2st.capture.writes.context_slots import UNSET, ContextSlot, slot_of
 from dy2st.capture.writes.places import AttributePlace
 
 

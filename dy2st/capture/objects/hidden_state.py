@@ -76,12 +76,19 @@ def changed(session: Session, value: Any) -> None:
     Raises:
         CaptureError: it was there before, and a tensor decides whether it is changed.
     """
+    _check_input(session, value)
     source = session.tracker.source_of(value)
     if source is None:
         _check_own(session, value)
     elif not session.blocks.at_root:
         raise _refused(session, f"'{source.name}' is used, a {type(value).__name__} from outside that may change by that")
     _once(session, value)
+
+
+def _check_input(session: Session, value: Any) -> None:
+    """Have an array from outside be an input of the program, as long as the capture can begin again."""
+    if isinstance(value, np.ndarray) and not session.tracker.guards.once:
+        session.outside.check_changed(value)
 
 
 @contextlib.contextmanager
@@ -152,15 +159,18 @@ def _once(session: Session, value: Any) -> None:
         session.tracker.guards.never(source)
 
 
-def check_array(session: Session, given: Any) -> None:
+def check_array(session: Session, target: np.ndarray[Any, Any], given: Any) -> None:
     """Check a write to an array of NumPy that is known when the program is made.
 
     Args:
+        target: the array.
         given: the key and the value.
 
     Raises:
+        NeedsAbstract: it was there before the call.
         CaptureError: only the program knows where or what is written.
     """
+    _check_input(session, target)
     if is_open(given):
         raise errors.CaptureError(
             "an array that is known is written to where tensors decide",

@@ -14,6 +14,8 @@ from dy2st_runtime.ir.structure import CollectionOf, Const, Structure
 
 KINDS = (AbstractArray, np.ndarray, np.generic, np.dtype)
 """What is of NumPy."""
+ARRAY = "ndarray[]"
+"""The kind of collection that an array is which runs backwards in no dimension."""
 
 
 class OfNumPy:

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 
 from dy2st.capture.environment.capture_lock import CAPTURE_LOCK
@@ -19,7 +20,8 @@ from dy2st.capture.session.blocks import Blocks
 from dy2st.capture.types import tensor_classes, tensor_traits, value_types
 from dy2st.capture.types.traits import Traits
 from dy2st.capture.values import storage
-from dy2st.capture.values.abstract_objects import AbstractObject, AbstractSet, contents
+from dy2st.capture.values.abstract_arrays import memory_of
+from dy2st.capture.values.abstract_objects import AbstractSet, Represents, contents
 from dy2st.capture.values.kinds import refused_kind
 from dy2st.capture.values.signals import NeedsAbstract
 from dy2st.capture.values.storage import MISSING
@@ -50,7 +52,7 @@ class Outside:
         traits: what is known about traits of tensors.
         allocations: when objects were made.
         blocks: those that are open.
-        makers: how an abstract value is made for a set or deque.
+        makers: how an abstract value is made for a set, deque or array.
         changed: the names of those that need one, since blocks change them.
         dynamic_state: the names of tensors from outside whose sizes differ from call to call, with the dimensions.
 
@@ -67,7 +69,7 @@ class Outside:
         traits: Traits,
         allocations: Allocations,
         blocks: Blocks,
-        makers: Mapping[type, Callable[[Any], AbstractObject]],
+        makers: Mapping[type, Callable[[Any], Represents]],
         changed: Collection[str],
         dynamic_state: Mapping[str, Collection[int] | None],
     ) -> None:
@@ -83,7 +85,7 @@ class Outside:
         """The abstract values of arguments by their identity, with the tensors and where they come from."""
         self.hidden: set[int] = set()
         """The identities of those that are held where nothing can stand for them."""
-        self._collections: dict[int, tuple[Any, AbstractObject]] = {}
+        self._collections: dict[int, tuple[Any, Represents]] = {}
         self._tables: dict[int, AbstractSet] = {}
 
     def adopt(self, real: torch.Tensor) -> torch.Tensor:
@@ -240,10 +242,17 @@ class Outside:
             f"{what} is reached through {where}", self._position.here(), fix="keep it in an attribute, variable, list or dict"
         )
 
-    def shown(self, value: Any, is_hidden: bool = False) -> AbstractObject | None:
+    def is_input(self, value: Any, source: Source) -> bool:
+        """Tell whether something stands for a set, deque or array from outside."""
+        if isinstance(value, np.ndarray):
+            is_wanted = source.name in self.changed or source.name in self.dynamic_state
+            return is_wanted and memory_of(value) is not None
+        return source.name in self.changed
+
+    def shown(self, value: Any, is_hidden: bool = False) -> Represents | None:
         """Return what stands for a set or deque that has been met, if something has to."""
         source = self.tracker.source_of(value)
-        if source is None or source.name not in self.changed:
+        if source is None or not self.is_input(value, source):
             return None
         if is_hidden or id(value) in self.hidden:
             raise self._out_of_reach(value, "a tuple")
@@ -264,13 +273,13 @@ class Outside:
         return value if shown is None else shown
 
     def check_changed(self, value: Any) -> None:
-        """Check a set or deque that is about to be changed in a block.
+        """Check a set, deque or array that is about to be changed in a block.
 
         Raises:
             NeedsAbstract: it is one from outside.
         """
         source = self.tracker.source_of(value) if type(value) in self.makers else None
-        if source is not None and source.name not in self.changed:
+        if source is not None and not self.is_input(value, source) and not (type(value) is np.ndarray and memory_of(value) is None):
             raise NeedsAbstract(source.name)
 
     def set_of(self, table: Any) -> AbstractSet | None:

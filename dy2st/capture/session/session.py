@@ -36,7 +36,7 @@ from dy2st.capture.session.written_places import WrittenPlaces
 from dy2st.capture.types import value_types
 from dy2st.capture.types.traits import Traits
 from dy2st.capture.values import constant_nodes
-from dy2st.capture.values.abstract_objects import AbstractObject
+from dy2st.capture.values.abstract_objects import Represents
 from dy2st.capture.values.symbolic import RuntimeList, TaggedUnion, unpack_list
 from dy2st.capture.values.texts import RuntimeString
 from dy2st.capture.writes.settings import ChangedSettings
@@ -59,7 +59,7 @@ class Operators:
         over: does something with each option of a tagged union.
         list_: turns a Python list into a list of the program.
         namespace: the operators that converted functions name.
-        makers: how an abstract value is made for a set or deque from outside.
+        makers: how an abstract value is made for a set, deque or array from outside.
     """
 
     convert: Callable[[FunctionType], Any]
@@ -67,7 +67,7 @@ class Operators:
     over: Callable[[TaggedUnion, Callable[[Any], Any]], Any]
     list_: Callable[[Session, list[Any]], RuntimeList]
     namespace: Any
-    makers: Mapping[type, Callable[[Any], AbstractObject]]
+    makers: Mapping[type, Callable[[Any], Represents]]
 
 
 class Session:

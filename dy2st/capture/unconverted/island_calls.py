@@ -12,13 +12,12 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from dy2st import errors
-from dy2st.capture.environment import learned
 from dy2st.capture.environment.plain_values import CONSTANTS
 from dy2st.capture.raising.unwinding import Handlers
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import wording
 from dy2st.capture.types import abstract_values, tensor_traits, value_types
-from dy2st.capture.unconverted import opaque, unseen_writes
+from dy2st.capture.unconverted import learned, opaque, unseen_writes
 from dy2st.capture.values.abstract_objects import AbstractObject, Represents, contents
 from dy2st.capture.values.symbolic import (
     CAPTURE_VALUES,

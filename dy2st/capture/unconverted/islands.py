@@ -17,11 +17,10 @@ import numpy as np
 
 from dy2st import errors
 from dy2st.capture.diagnostics.translation import TRACING_ERRORS
-from dy2st.capture.environment import learned
 from dy2st.capture.environment.users_code import is_library, is_part_of_library
 from dy2st.capture.session.regions import Region
 from dy2st.capture.session.session import Session
-from dy2st.capture.unconverted import opaque
+from dy2st.capture.unconverted import learned, opaque
 from dy2st.capture.unconverted.island_calls import Recording, UnknownIslandError
 from dy2st.capture.unconverted.plain import call_plain, over_argument, union_among
 from dy2st.capture.values import storage

@@ -12,10 +12,10 @@ import torch
 from dy2st import errors
 from dy2st.capture.attributes import access
 from dy2st.capture.attributes.attributes import attr, has_attr
-from dy2st.capture.environment.learned import MARK
 from dy2st.capture.environment.users_code import is_in_skipped_package, is_users_function
 from dy2st.capture.session.session import Session
 from dy2st.capture.unconverted import variables
+from dy2st.capture.unconverted.learned import MARK
 from dy2st.capture.values import storage
 from dy2st.capture.values.symbolic import CAPTURE_VALUES, may_be_undefined
 from dy2st.capture.writes.places import cell_value

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import torch
 
+from dy2st.capture.environment import defaults
 from dy2st.capture.session.session import Session
 from dy2st.capture.values.symbolic import CAPTURE_VALUES
 from dy2st.capture.writes.places import CellPlace, ItemPlace, cell_value
@@ -66,4 +67,4 @@ def track(session: Session, function: types.FunctionType, names: Names, outside:
     if outside:
         tracker.guards.same(table.attribute(own, "__code__"), function.__code__)
         for name in ("__defaults__", "__kwdefaults__"):
-            tracker.read_defaults(getattr(function, name), table.attribute(own, name))
+            defaults.read(tracker, getattr(function, name), table.attribute(own, name))

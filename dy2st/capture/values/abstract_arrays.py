@@ -10,6 +10,7 @@ import torch
 
 from dy2st.capture.values.abstract_objects import Represents
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS
+from dy2st_runtime.arrays.calls import in_memory
 
 _DTYPES: dict[torch.dtype, np.dtype[Any]] = {}
 
@@ -30,6 +31,12 @@ def torch_dtype(dtype: np.dtype[Any]) -> torch.dtype:
     """Return torch's dtype for one of NumPy."""
     with torch.utils._python_dispatch._disable_current_modes():
         return torch.from_numpy(np.zeros(1, dtype)).dtype
+
+
+def memory_of(array: Any) -> torch.Tensor | None:
+    """Return :func:`~dy2st_runtime.arrays.calls.in_memory` of an array, whatever modes are on."""
+    with torch.utils._python_dispatch._disable_current_modes(), torch._C.DisableTorchFunction():
+        return in_memory(array)
 
 
 class AbstractArray(Represents):

@@ -7,12 +7,15 @@ constants. Dtypes, devices, sizes and constants are part of the key; sizes that 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from dy2st.capture.environment.plain_values import CONSTANTS
+from dy2st.static.calls.leaves import leaf_keys
+from dy2st_runtime.arrays.calls import in_memory
 from dy2st_runtime.ir.flattening import children
 from dy2st_runtime.ir.structure import Const, DictOf, Leaf, ObjectOf, Shared, Structure
 
@@ -32,6 +35,7 @@ class Call:
         dynamic_dims: for each leaf, the dimensions that are declared dynamic.
         given: ``(args, kwargs)`` as they are, for the containers among them that the function changes.
         numbers: the places in the arguments whose numbers are leaves too, and no constants.
+        arrays: the positions of the leaves that are tensors in the memory of NumPy's arrays.
     """
 
     structure: Structure
@@ -41,6 +45,7 @@ class Call:
     dynamic_dims: list[frozenset[int]]
     given: tuple[tuple[Any, ...], dict[str, Any]]
     numbers: frozenset[Path] = frozenset()
+    arrays: frozenset[int] = frozenset()
 
     @property
     def arguments(self) -> list[Any]:
@@ -52,8 +57,37 @@ class Call:
         """The leaves that are tensors or numbers: the inputs of the program."""
         return [leaf for leaf in self.leaves if isinstance(leaf, (torch.Tensor, int, float))]
 
-    def with_numbers(self, places: Collection[Path]) -> Call:
-        """Return the same call with the numbers at some places of the arguments as leaves, where there are numbers."""
+    def array_places(self) -> frozenset[Path]:
+        """Return the places in the arguments where there are arrays of NumPy."""
+        positions = {position for position, leaf in enumerate(self.leaves) if type(leaf) is np.ndarray}
+        if not positions:
+            return frozenset()
+        return frozenset(path for position, path in _leaves(Part(self.structure)) if position in positions)
+
+    def with_inputs(self, places: Collection[Path]) -> Call:
+        """Return the same call with what is at some places of the arguments as inputs: numbers, and arrays of NumPy."""
+        return self._with_arrays(places)._with_numbers(places) if places else self
+
+    def _with_arrays(self, places: Collection[Path]) -> Call:
+        """Return the same call with tensors in the memory of the arrays at some places of the arguments, where torch has some."""
+        if not self.array_places():
+            return self
+        leaves, arrays, tensors = [*self.leaves], set[int](), dict[int, torch.Tensor | None]()
+        for position, path in _leaves(Part(self.structure)):
+            array = leaves[position]
+            if path in places and type(array) is np.ndarray:
+                tensor = tensors.setdefault(id(array), in_memory(array))
+                if tensor is not None:
+                    leaves[position] = tensor
+                    arrays.add(position)
+        if not arrays:
+            return self
+        keys = leaf_keys(leaves, self.dynamic_dims)
+        keys = tuple((np.ndarray, key) if position in arrays else key for position, key in enumerate(keys))
+        key = (self.structure, keys, *self.key[2:])
+        return dataclasses.replace(self, leaves=leaves, key=key, arrays=frozenset(arrays))
+
+    def _with_numbers(self, places: Collection[Path]) -> Call:
         leaves, names, result = [*self.leaves], [*self.names], set[Path]()
 
         def visit(part: Part) -> Structure:
@@ -73,7 +107,7 @@ class Call:
         added = leaves[len(self.leaves) :]
         dims = [*self.dynamic_dims, *(frozenset[int]() for _ in added)]
         key = (structure, (*self.key[1], *map(type, added)), *self.key[2:])
-        return Call(structure, leaves, names, key, dims, self.given, frozenset(result))
+        return Call(structure, leaves, names, key, dims, self.given, frozenset(result), self.arrays)
 
     def describe(self) -> str:
         """Return the arguments in words."""
@@ -113,6 +147,14 @@ class Part:
         return [
             Part(item, (*self.path, step), text.format(self.name, step)) for step, item in zip(steps, structure.items, strict=True)
         ]
+
+
+def _leaves(part: Part) -> Iterator[tuple[int, Path]]:
+    """Yield the leaves, by their positions, with the places where they stand."""
+    if isinstance(part.structure, Leaf):
+        yield part.structure.index, part.path
+    for inner in part.parts():
+        yield from _leaves(inner)
 
 
 def part_names(container: Any) -> list[Any]:

@@ -13,6 +13,7 @@ from dy2st.static.calls.call import Call
 from dy2st.static.calls.signature import CallSignature
 from dy2st.static.matching.code import NotInline, Writer
 from dy2st.static.matching.conditions import check_distinct, equal, is_plain, keys_are, tensor
+from dy2st_runtime.arrays.calls import in_memory
 from dy2st_runtime.executors.python.code import tuple_text
 from dy2st_runtime.ir.structure import Const, DictOf, Leaf, ListOf, Shared, Structure, TupleOf
 
@@ -133,6 +134,9 @@ class ArgumentCode:
     def _leaf(self, index: int, text: str) -> None:
         leaf, name = self.call.leaves[index], f"l{index}"
         self.leaves[index] = name
+        if index in self.call.arrays:
+            self._array(index, text)
+            return
         self.out.line(f"{name} = {text}")
         if not isinstance(leaf, torch.Tensor):
             if hasattr(type(leaf), "__dataclass_fields__"):
@@ -143,11 +147,20 @@ class ArgumentCode:
             raise NotInline("a tensor of a special kind")
         self.out.need(*tensor(self.out, name, TensorShape.of(leaf, self.call.dynamic_dims[index]), type(leaf)))
 
+    def _array(self, index: int, text: str) -> None:
+        """Match an array of NumPy, in whose memory a tensor is made."""
+        leaf, name, given = self.call.leaves[index], self.leaves[index], f"a{index}"
+        self.out.line(f"{given} = {text}")
+        self.out.line(f"{name} = {self.out.constant(in_memory)}({given})")
+        self.out.need(f"{name} is not None")
+        self.out.need(*tensor(self.out, name, TensorShape.of(leaf, self.call.dynamic_dims[index]), type(leaf)))
+
     def _same_tensors(self) -> None:
-        """Note that which of the arguments are one tensor must be as it was."""
+        """Note that which of the arguments are one tensor, or one array, must be as it was."""
         first: dict[int, str] = {}
         for index, name in sorted(self.leaves.items()):
             leaf = self.call.leaves[index]
+            name = f"a{index}" if index in self.call.arrays else name
             if isinstance(leaf, torch.Tensor) and first.setdefault(id(leaf), name) != name:
                 self.out.need(f"{name} is {first[id(leaf)]}")
         check_distinct(self.out, list(first.values()))

@@ -130,6 +130,23 @@ def as_array(tensor: torch.Tensor, flips: Sequence[int] = ()) -> Any:
     return np.flip(array, tuple(flips)) if flips else array
 
 
+def in_memory(array: Any) -> torch.Tensor | None:
+    """Return a tensor in the memory of an array; ``None`` for anything else, and where torch has none.
+
+    It has none of objects, text and dates, of another byte order, of arrays that run backwards; and it knows no tensor that may
+    not be written.
+
+    Args:
+        array: any value.
+    """
+    if type(array) is not np.ndarray or not array.flags.writeable:
+        return None
+    try:
+        return torch.from_numpy(array)
+    except (TypeError, ValueError):
+        return None
+
+
 def of_bytes(dtype: str, shape: Sequence[int], contents: str) -> Any:
     """Return a new array of bytes in hexadecimal digits."""
     return np.frombuffer(bytes.fromhex(contents), np.dtype(dtype)).reshape(shape).copy()

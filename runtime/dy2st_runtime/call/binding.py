@@ -8,13 +8,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from types import FunctionType
 from typing import Any
 
+import numpy as np
 import torch
 
+from dy2st_runtime.arrays.calls import in_memory
 from dy2st_runtime.errors import SaveError, SignatureError
 from dy2st_runtime.ir.flattening import HoldsItselfError, attributes, flatten, repeated_containers
 from dy2st_runtime.ir.printing import describe, short_dtype
 from dy2st_runtime.ir.program import InputSlot, Parameter, Program
-from dy2st_runtime.ir.structure import Const, DictOf, Leaf, ListOf, ObjectOf, Shared, Structure, TupleOf, marked
+from dy2st_runtime.ir.structure import CollectionOf, Const, DictOf, Leaf, ListOf, ObjectOf, Shared, Structure, TupleOf, marked
 from dy2st_runtime.ir.structure_json import to_json
 from dy2st_runtime.ir.unflattening import unflatten
 
@@ -191,6 +193,11 @@ class _Call:
             case Shared(number, (inner,)):
                 self.containers[number] = value
                 self.match(inner, value, place)
+            case CollectionOf(_, (Leaf(index),)):
+                self.places[index] = place
+                self.leaves[index] = tensor = in_memory(value)
+                if tensor is None:
+                    self.fail(place, f"an array of NumPy that can be written, {_expected(self.program.inputs[index])[2:]}", value)
             case _:
                 self.fail(place, "a value that is known before the call", value)
 
@@ -261,6 +268,8 @@ def _expected(slot: InputSlot) -> str:
 def _seen(value: Any) -> str:
     if isinstance(value, torch.Tensor):
         return f"a tensor {describe(value)}"
+    if isinstance(value, np.ndarray):
+        return f"an array {value.dtype}{list(value.shape)}" + " that is read-only" * (not value.flags.writeable)
     if value is None or isinstance(value, (bool, int, float, str)):
         return f"{value!r}" if value is None else f"the {type(value).__name__} {value!r}"
     if isinstance(value, Mapping):

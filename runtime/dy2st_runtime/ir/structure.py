@@ -253,6 +253,8 @@ def marked(structure: Structure, paths: Sequence[tuple[Any, ...]]) -> Structure:
                 pass
             case TupleOf(items) | ListOf(items):
                 keys = tuple(range(len(items)))
+            case CollectionOf():
+                keys = (0,)
             case _:
                 return part
         items = tuple(visit(item, (*path, key)) for key, item in zip(keys, part.items, strict=True))
