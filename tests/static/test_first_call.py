@@ -12,6 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import dy2st
 from dy2st.collecting import Collecting
+from dy2st.static.conversion import convert
 
 _COUNTED = """
 import sys
@@ -106,3 +107,37 @@ def test_the_last_of_several_threads_puts_the_thresholds_back():
     leave.set()
     thread.join()
     assert gc.get_threshold() == before
+
+
+def calls_of(function):
+    """Return how many functions of Python a call enters: a measure of its time that no other process changes."""
+    count = 0
+
+    def note(frame, event, argument):
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(note)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def written(tmp_path, lines):
+    """Return a function of so many lines, from a file of its own."""
+    pattern = ["    if x.sum() > {n}:", "        y = x * {n} + y", "        z = [y for _ in range({n})]", "    x = x + len(z) + y"]
+    body = "\n".join(pattern[n % 4].format(n=n) for n in range(lines))
+    file = tmp_path / f"of_{lines}_lines.py"
+    file.write_text(f"def program(x):\n    y, z = x, []\n{body}\n    return x\n")
+    space = {}
+    exec(compile(file.read_text(), str(file), "exec"), space)
+    return space["program"]
+
+
+def test_conversion_takes_time_in_proportion_to_the_lines(tmp_path):
+    convert(written(tmp_path, 40))  # what is parsed once for all functions
+    some, many = (calls_of(lambda: convert(function)) for function in (written(tmp_path, 60), written(tmp_path, 120)))
+    assert many < 2.2 * some
+    assert many / 120 < 2_000
