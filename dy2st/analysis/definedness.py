@@ -12,6 +12,7 @@ import gast
 
 from dy2st.analysis.flow import bound_by, certain_walruses, unbound_by
 from dy2st.analysis.scopes import names_in
+from dy2st.source.nodes import walk
 
 Bound: TypeAlias = frozenset[str]
 
@@ -87,7 +88,7 @@ def unbound_in(body: Sequence[gast.stmt]) -> Bound:
 
 def _handler_names(node: gast.AST) -> set[str]:
     names = set()
-    for child in gast.walk(node):
+    for child in walk(node):
         if isinstance(child, gast.ExceptHandler) and child.name is not None:
             names.add(child.name.id)
     return names

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import gast
 
-from dy2st.analysis.flow import children
 from dy2st.analysis.scopes import NESTED_SCOPES
+from dy2st.source.nodes import children
 
 _LEAVING = (gast.Return, gast.Break, gast.Continue, gast.Raise)
 

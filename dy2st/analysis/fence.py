@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 import gast
 
 from dy2st.analysis.exits import may_jump, may_leave
-from dy2st.analysis.flow import children
 from dy2st.analysis.scopes import NESTED_SCOPES, outside_parts
 from dy2st.analysis.yielding import has_yield, skippable_yield
 from dy2st.errors import UnsupportedSyntaxError
 from dy2st.source.locate import source_line
+from dy2st.source.nodes import children
 
 _EXCLUDE = "or mark the function with @dy2st.not_to_static"
 _YIELD = f"a static program cannot yield; collect the values in a list and return it, {_EXCLUDE}"
@@ -95,10 +95,11 @@ def _reaches(statement: gast.stmt, jump: gast.AST) -> bool:
 
 
 def _own_nodes(nodes: Sequence[gast.AST]) -> Iterator[gast.AST]:
-    for node in nodes:
+    waiting = [*reversed(nodes)]
+    while waiting:
+        node = waiting.pop()
         yield node
-        inside = outside_parts(node) if isinstance(node, NESTED_SCOPES) else children(node)
-        yield from _own_nodes(inside)
+        waiting += reversed(outside_parts(node) if isinstance(node, NESTED_SCOPES) else children(node))
 
 
 def _unsupported(node: gast.AST, filename: str, message: str) -> UnsupportedSyntaxError:

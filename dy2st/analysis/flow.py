@@ -5,6 +5,10 @@ from __future__ import annotations
 import gast
 
 from dy2st.analysis.scopes import COMPREHENSIONS, NESTED_SCOPES, names_in
+from dy2st.source.nodes import children, walk
+
+_SKIPPED = NESTED_SCOPES + COMPREHENSIONS
+_WITH_UNCERTAIN_PARTS = (gast.BoolOp, gast.IfExp, gast.Compare, gast.Assert, *COMPREHENSIONS)
 
 
 def bound_by(statement: gast.stmt) -> frozenset[str]:
@@ -32,14 +36,22 @@ def unbound_by(statement: gast.stmt) -> frozenset[str]:
 
 def certain_walruses(node: gast.AST) -> frozenset[str]:
     """Return the names that an expression binds on every way through it."""
-    if isinstance(node, NESTED_SCOPES + COMPREHENSIONS):
-        return frozenset()
-    own = frozenset({node.target.id}) if isinstance(node, gast.NamedExpr) else frozenset()
-    return own.union(*(certain_walruses(child) for child in _certain_children(node)))
+    results: set[str] = set()
+    waiting = [node]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, _SKIPPED):
+            continue
+        if isinstance(part, gast.NamedExpr):
+            results.add(part.target.id)
+        waiting += _certain_children(part)
+    return frozenset(results)
 
 
 def uncertain_parts(node: gast.AST) -> list[gast.AST]:
     """Return the operands that an operator may skip: they end up in functions of their own (see constructs/thunks.py)."""
+    if not isinstance(node, _WITH_UNCERTAIN_PARTS):
+        return []
     if isinstance(node, gast.BoolOp):
         return list(node.values[1:])
     if isinstance(node, gast.IfExp):
@@ -49,27 +61,26 @@ def uncertain_parts(node: gast.AST) -> list[gast.AST]:
     if isinstance(node, gast.Assert) and node.msg is not None:
         return [node.msg]
     if isinstance(node, COMPREHENSIONS):
-        return [inner.target for inner in gast.walk(node) if isinstance(inner, gast.NamedExpr)]
+        return [inner.target for inner in walk(node) if isinstance(inner, gast.NamedExpr)]
     return []
 
 
 def thunk_names(node: gast.AST) -> frozenset[str]:
     """Return the names that appear in the uncertain operands inside `node`, itself included."""
-    if isinstance(node, NESTED_SCOPES):
-        return frozenset()
-    result = names_in(uncertain_parts(node)).mentions
-    return result.union(*(thunk_names(child) for child in children(node)))
-
-
-def children(node: gast.AST) -> list[gast.AST]:
-    """Return the direct children of a node."""
-    results: list[gast.AST] = []
-    for field in node._fields:
-        value = getattr(node, field, None)
-        results.extend(child for child in (value if isinstance(value, list) else [value]) if isinstance(child, gast.AST))
-    return results
+    results: set[str] = set()
+    waiting = [node]
+    while waiting:
+        part = waiting.pop()
+        if not isinstance(part, NESTED_SCOPES):
+            uncertain = uncertain_parts(part)
+            if uncertain:
+                results |= names_in(uncertain).mentions
+            waiting += children(part)
+    return frozenset(results)
 
 
 def _certain_children(node: gast.AST) -> list[gast.AST]:
     skipped = {id(part) for part in uncertain_parts(node)}
+    if not skipped:
+        return children(node)
     return [child for child in children(node) if id(child) not in skipped]

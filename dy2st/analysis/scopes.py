@@ -6,10 +6,13 @@ functions and classes, count through the names they take from that scope.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import gast
+
+from dy2st.source.nodes import children, fields_of
 
 Nested = gast.FunctionDef | gast.AsyncFunctionDef | gast.Lambda | gast.ClassDef
 NESTED_SCOPES = (gast.FunctionDef, gast.AsyncFunctionDef, gast.Lambda, gast.ClassDef)
@@ -92,18 +95,28 @@ class _Collector:
 
     def visit(self, node: gast.AST, bound: frozenset[str]) -> None:
         """Collect from `node`, in which comprehensions around it bind `bound`."""
-        if isinstance(node, gast.Name):
-            self._name(node, bound)
-        elif isinstance(node, NESTED_SCOPES):
-            self._nested(node, bound)
-        elif isinstance(node, COMPREHENSIONS):
-            self._comprehension(node, bound)
-        elif isinstance(node, gast.NamedExpr):
-            self._writes[node.target.id] = None
-            self.visit(node.value, bound)
-        else:
-            self._statement(node)
-            self._children(node, bound)
+        visitor = _VISITORS.get(type(node))
+        if visitor is not None:
+            visitor(self, node, bound)
+            return
+        for field in fields_of(type(node)):
+            value = getattr(node, field, None)
+            if isinstance(value, gast.AST):
+                self.visit(value, bound)
+            elif isinstance(value, list):
+                for child in value:
+                    if isinstance(child, gast.AST):
+                        self.visit(child, bound)
+
+    def _walrus(self, node: gast.NamedExpr, bound: frozenset[str]) -> None:
+        self._writes[node.target.id] = None
+        self.visit(node.value, bound)
+
+    def _naming(self, node: gast.AST, bound: frozenset[str]) -> None:
+        self._statement(node)
+        for child in children(node):
+            if child is not getattr(node, "annotation", None):  # never evaluated in a function
+                self.visit(child, bound)
 
     def _statement(self, node: gast.AST) -> None:
         if isinstance(node, gast.Import | gast.ImportFrom):
@@ -119,15 +132,6 @@ class _Collector:
             self._nonlocals.update(dict.fromkeys(node.names))
         elif isinstance(node, gast.AugAssign) and isinstance(node.target, gast.Name):
             self._reads[node.target.id] = None
-
-    def _children(self, node: gast.AST, bound: frozenset[str]) -> None:
-        for field in node._fields:
-            value = getattr(node, field, None)
-            if isinstance(node, gast.AnnAssign) and field == "annotation":
-                continue  # never evaluated in a function
-            for child in value if isinstance(value, list) else [value]:
-                if isinstance(child, gast.AST):
-                    self.visit(child, bound)
 
     def _name(self, node: gast.Name, bound: frozenset[str]) -> None:
         if node.id in bound:
@@ -161,3 +165,18 @@ class _Collector:
         if isinstance(node, gast.GeneratorExp):
             later = names_in(rest).reads
             self._captured.update({name: None for name in later if name not in inside})
+
+
+_VISITORS: dict[type, Callable[[_Collector, Any, frozenset[str]], None]] = {
+    gast.Name: _Collector._name,
+    gast.NamedExpr: _Collector._walrus,
+    **dict.fromkeys(NESTED_SCOPES, _Collector._nested),
+    **dict.fromkeys(COMPREHENSIONS, _Collector._comprehension),
+    **dict.fromkeys(
+        (
+            gast.Import, gast.ImportFrom, gast.MatchAs, gast.MatchStar, gast.MatchMapping, gast.Global, gast.Nonlocal,
+            gast.AugAssign, gast.AnnAssign,
+        ),
+        _Collector._naming,
+    ),
+}  # fmt: skip

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 import gast
 
 from dy2st.analysis.exits import may_jump, may_leave
-from dy2st.analysis.flow import children, uncertain_parts
+from dy2st.analysis.flow import uncertain_parts
 from dy2st.analysis.scopes import NESTED_SCOPES
+from dy2st.source.nodes import children
 
 _STATEMENTS = (gast.If, gast.While, gast.For, gast.Try, gast.With)
 _YIELDS = (gast.Yield, gast.YieldFrom)

@@ -38,6 +38,7 @@ from dy2st.capture.torch_functions.mode import TorchFunctions
 from dy2st.capture.types import lattice, tensor_traits
 from dy2st.capture.values.abstract_objects import Represents
 from dy2st.capture.values.signals import NeedsAbstract, NeedsApart, NeedsRuntimeList, Unreachable
+from dy2st.collecting import COLLECTING
 from dy2st_runtime.call.binding import parameters_of
 from dy2st_runtime.ir.program import InputSlot, Location, Program, verify
 from dy2st_runtime.ir.unflattening import unflatten
@@ -83,9 +84,9 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], namespace
         session.in_flight.before_failing = session.in_flight.before_raise if request.leaves_always else None
         session.in_flight.has_written = lambda: bool(results.outside(session, session.blocks.undo_log_until_now()))
     with (
-        _repeatable_or_marked(session), translated(session), temporarily_clear_interpreter_stack(), _plain_grad_mode(),
-        call.torch_patched(), _modules_kept(session), operator_methods.followed(session), lattice.telling_apart(request.apart),
-        session.settings.kept(), session.active(TorchFunctions(session)) as root,
+        COLLECTING.rarely(), _repeatable_or_marked(session), translated(session), temporarily_clear_interpreter_stack(),
+        _plain_grad_mode(), call.torch_patched(), _modules_kept(session), operator_methods.followed(session),
+        lattice.telling_apart(request.apart), session.settings.kept(), session.active(TorchFunctions(session)) as root,
     ):  # fmt: skip
         replacements.guard_replaced(session)
         with torch._C.DisableTorchFunctionSubclass():

@@ -7,6 +7,8 @@ from typing import TypeAlias, TypeVar
 
 import gast
 
+from dy2st.source.nodes import walk
+
 Lower: TypeAlias = Callable[[Sequence[gast.stmt]], list[gast.stmt]]
 Node = TypeVar("Node", bound=gast.stmt)
 
@@ -33,7 +35,7 @@ def may_discard(node: gast.stmt, leaves: Callable[[gast.stmt], bool]) -> bool:
     """
     if not getattr(node, "handlers", None):
         return False
-    inside = [inner for statement in node.body for inner in gast.walk(statement)]
+    inside = [inner for statement in node.body for inner in walk(statement)]
     return any(isinstance(inner, gast.With | gast.Try) and leaves(inner) for inner in inside)
 
 

@@ -26,6 +26,7 @@ from dy2st.constructs.context import Context
 from dy2st.constructs.registry import Phase, operator, rewrites
 from dy2st.constructs.thunks import without_walrus
 from dy2st.source import template
+from dy2st.source.nodes import walk
 
 
 @rewrites(gast.GeneratorExp, Phase.ACCESS)
@@ -44,8 +45,8 @@ def rewrite_list(node: gast.ListComp, context: Context) -> gast.expr:
 
 def _loop(operator_name: str, node: gast.expr, context: Context) -> gast.expr | None:
     """Return the call of an operator that loops; ``None`` for a comprehension that stays one."""
-    outside = {id(inner) for inner in gast.walk(node.generators[0].iter)}  # evaluated where the comprehension stands
-    shared = any(_shares_variables(inner, context) for inner in gast.walk(node) if id(inner) not in outside)
+    outside = {id(inner) for inner in walk(node.generators[0].iter)}  # evaluated where the comprehension stands
+    shared = any(_shares_variables(inner, context) for inner in walk(node) if id(inner) not in outside)
     if shared or any(generator.is_async or _target_names(generator.target) is None for generator in node.generators):
         return None
     if isinstance(node, gast.DictComp):
@@ -61,7 +62,7 @@ def _clause(operator_name: str, generators: list[Any], element: gast.expr, at: g
         element = _clause("clause", others, element, others[0].iter, context)
     targets = _distinct(_target_names(generator.target) or [], context)
     parts = (element, *generator.ifs)
-    bound = dict.fromkeys(inner.target.id for part in parts for inner in gast.walk(part) if isinstance(inner, gast.NamedExpr))
+    bound = dict.fromkeys(inner.target.id for part in parts for inner in walk(part) if isinstance(inner, gast.NamedExpr))
     function, *conditions = (_function_of(targets, without_walrus(part, context), context) for part in parts)
     holes = {
         "iterable": generator.iter.args[0],  # without the operator that _iterated has put around it
@@ -131,8 +132,8 @@ def _iterated(node: gast.expr, context: Context) -> gast.expr:
 
 
 def _as_function(node: gast.expr, context: Context) -> gast.expr:
-    outside = {id(inner) for inner in gast.walk(node.generators[0].iter)}
-    for inner in gast.walk(node):
+    outside = {id(inner) for inner in walk(node.generators[0].iter)}
+    for inner in walk(node):
         is_check = isinstance(inner, gast.Attribute) and inner.attr == "ld" and context.is_operators(inner.value)
         if is_check and id(inner) not in outside:
             inner.attr = "ld_free"

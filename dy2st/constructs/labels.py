@@ -8,9 +8,8 @@ import gast
 
 from dy2st import names
 from dy2st.analysis.blocks import is_block_statement
-from dy2st.analysis.flow import children
 from dy2st.constructs.context import Context
-from dy2st.source.nodes import GuardedFor
+from dy2st.source.nodes import GuardedFor, children
 
 _BASES: dict[type, tuple[str, str]] = {
     gast.If: (names.THEN, names.ELSE),
@@ -36,7 +35,7 @@ def _labels(node: gast.stmt, context: Context) -> tuple[str, ...]:
 
 
 def _block_statements(node: gast.AST, context: Context) -> Iterator[gast.stmt]:
-    if context.is_opaque(node):
+    if isinstance(node, gast.expr) or context.is_opaque(node):
         return
     is_block = type(node) in _BASES or is_block_statement(node)
     if is_block and id(node) not in context.plain:

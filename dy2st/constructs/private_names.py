@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import gast
 
-from dy2st.analysis.flow import children
 from dy2st.analysis.scopes import outside_parts
+from dy2st.source.nodes import children
 
 
 def mangle(node: gast.AST, class_name: str) -> None:

@@ -37,7 +37,7 @@ class Phase(enum.Enum):
 LAST_READABLE = Phase.EXPRESSIONS
 """The phase after which the tree is shown to users; the later ones only add noise for a reader."""
 
-_rewrites: dict[tuple[Phase, type], Rewrite] = {}
+_rewrites: dict[Phase, dict[type, Rewrite]] = {phase: {} for phase in Phase}
 _operators: dict[str, Callable[..., Any]] = {}
 
 
@@ -45,9 +45,9 @@ def rewrites(node_type: type, phase: Phase) -> Callable[[RewriteT], RewriteT]:
     """Register a function `(node, context) -> replacement` for one node type in one phase."""
 
     def register(rewrite: RewriteT) -> RewriteT:
-        if (phase, node_type) in _rewrites:
+        if node_type in _rewrites[phase]:
             raise RuntimeError(f"{node_type.__name__} already has a rewrite in phase {phase.name}")
-        _rewrites[phase, node_type] = rewrite
+        _rewrites[phase][node_type] = rewrite
         return rewrite
 
     return register
@@ -65,9 +65,9 @@ def operator(name: str) -> Callable[[Operator], Operator]:
     return register
 
 
-def rewrite_for(node: gast.AST, phase: Phase) -> Rewrite | None:
-    """Return the rewrite of a node's type in a phase."""
-    return _rewrites.get((phase, type(node)))
+def rewrites_of(phase: Phase) -> dict[type, Rewrite]:
+    """Return the rewrites of a phase, by the type of node."""
+    return _rewrites[phase]
 
 
 def namespace() -> Operators:

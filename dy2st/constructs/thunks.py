@@ -28,7 +28,7 @@ def thunk(node: gast.expr, context: Context) -> gast.expr:
 def setter_definitions(context: Context, setters: dict[str, str], node: gast.FunctionDef) -> list[gast.stmt]:
     """Return the setters that the thunks of one function asked for."""
     results: list[gast.stmt] = []
-    declared = _declared_global(context.root)
+    declared = _declared_global(context.root) if setters else frozenset()
     for name, setter in setters.items():
         text = _GLOBAL_SETTER if name in declared else _SETTER
         (value,) = context.namer.numbered(names.VALUE)

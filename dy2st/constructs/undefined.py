@@ -26,6 +26,7 @@ from dy2st.constructs.context import Context
 from dy2st.constructs.registry import Phase, operator, rewrites
 from dy2st.constructs.walk import insert_at_start
 from dy2st.source import template
+from dy2st.source.nodes import walk
 
 
 @rewrites(gast.FunctionDef, Phase.BLOCKS)
@@ -41,7 +42,7 @@ def rewrite_function(node: gast.FunctionDef, context: Context) -> gast.FunctionD
 
 def _deleted_inside(node: gast.FunctionDef) -> set[str]:
     """Return the names that functions inside delete, or this one deletes of the module's."""
-    parts = list(gast.walk(node))
+    parts = list(walk(node))
     shared = {name for part in parts if isinstance(part, gast.Nonlocal | gast.Global) for name in part.names}
     return {part.id for part in parts if isinstance(part, gast.Name) and isinstance(part.ctx, gast.Del)} & shared
 

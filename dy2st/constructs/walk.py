@@ -8,8 +8,9 @@ import gast
 
 from dy2st.analysis.scopes import NESTED_SCOPES
 from dy2st.constructs.context import Context
-from dy2st.constructs.registry import Phase, rewrite_for
+from dy2st.constructs.registry import Phase, rewrites_of
 from dy2st.constructs.thunks import setter_definitions
+from dy2st.source.nodes import fields_of
 
 
 def run_phase(context: Context, phase: Phase) -> None:
@@ -21,6 +22,9 @@ class _Walk:
     def __init__(self, context: Context, phase: Phase) -> None:
         self._context = context
         self._phase = phase
+        self._rewrites = rewrites_of(phase)
+        self._is_of_statements = all(issubclass(kind, gast.stmt) for kind in self._rewrites)
+        """Whether the phase leaves expressions alone: the statements of a lambda are its own."""
 
     def function(self, node: gast.FunctionDef) -> gast.AST | list[gast.stmt]:
         """Return the user's function, or one that an earlier phase made."""
@@ -31,17 +35,21 @@ class _Walk:
         return self._dispatch(node)
 
     def _visit(self, node: Any) -> Any:
+        if self._is_of_statements and isinstance(node, gast.expr):
+            return node
         if self._context.is_opaque(node):
             self._outside(node)
             return self._dispatch(node)
         if isinstance(node, gast.FunctionDef):
             return self.function(node)
-        for field in node._fields:
-            setattr(node, field, self._field(getattr(node, field, None)))
+        for field in fields_of(type(node)):
+            value = getattr(node, field, None)
+            if value and isinstance(value, (gast.AST, list)):
+                setattr(node, field, self._field(value))
         return self._dispatch(node)
 
     def _dispatch(self, node: Any) -> Any:
-        rewrite = rewrite_for(node, self._phase)
+        rewrite = self._rewrites.get(type(node))
         return node if rewrite is None else rewrite(node, self._context)
 
     def _field(self, value: Any) -> Any:

@@ -18,6 +18,7 @@ from typing import Any
 import gast
 
 from dy2st import names
+from dy2st.source.nodes import walk
 
 _FUTURE_FLAGS = 0x1FE0000
 """The bits of co_flags that stand for `from __future__ import ...`."""
@@ -67,7 +68,7 @@ class _Lambdas:
     def __init__(self, tree: gast.AST) -> None:
         self._bodies = {
             (node.body.lineno, node.body.col_offset, node.body.end_lineno, node.body.end_col_offset)
-            for node in gast.walk(tree)
+            for node in walk(tree)
             if isinstance(node, gast.Lambda) and node.lineno is not None and _is_written(node)
         }
 

@@ -10,6 +10,7 @@ import gast
 
 from dy2st import names
 from dy2st.source.locate import locate
+from dy2st.source.nodes import walk
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ def parse_function(code: types.CodeType, module_globals: dict[str, Any] | None =
 def identifiers(tree: gast.AST) -> frozenset[str]:
     """Return every identifier that appears anywhere in a tree, in any role."""
     results: set[str] = set()
-    for node in gast.walk(tree):
+    for node in walk(tree):
         for field in ("id", "attr", "name", "asname", "arg", "rest"):
             value = getattr(node, field, None)
             if isinstance(value, str):

@@ -31,8 +31,7 @@ _LOCATION = ("lineno", "col_offset", "end_lineno", "end_col_offset")
 
 def statements(template: str, at: gast.AST, /, **holes: Hole) -> list[gast.stmt]:
     """Return the statements of `template` with its holes filled, placed at the location of `at`."""
-    module = gast.ast_to_gast(_parsed(template))
-    return _Filler(at, holes).statements(module.body)
+    return _Filler(at, holes).statements(_parsed(template))
 
 
 def expression(template: str, at: gast.AST, /, **holes: Hole) -> gast.expr:
@@ -69,12 +68,13 @@ def place(node: Any, at: gast.AST) -> Any:
 
 
 @functools.cache
-def _parsed(template: str) -> ast.Module:
-    return ast.parse(textwrap.dedent(template))
+def _parsed(template: str) -> list[gast.stmt]:
+    body: list[gast.stmt] = gast.ast_to_gast(ast.parse(textwrap.dedent(template))).body
+    return body
 
 
 class _Filler:
-    """One use of a template: walks its fresh nodes, fills the holes and places every node."""
+    """One use of a template: copies its nodes, fills the holes and places every node."""
 
     def __init__(self, at: gast.AST, holes: dict[str, Hole]) -> None:
         self._at = at
@@ -92,27 +92,27 @@ class _Filler:
             if isinstance(hole, list):
                 return hole
         if isinstance(node, gast.Nonlocal | gast.Global):
-            node.names = [name for hole in node.names for name in self._holes.get(hole, (hole,))]
-            return [place(node, self._at)] if node.names else []
+            names = [name for hole in node.names for name in self._holes.get(hole, (hole,))]
+            return [place(type(node)(names), self._at)] if names else []
         return [self._node(node)]
 
     def _node(self, node: Any) -> Any:
         if isinstance(node, gast.Name):
             return self._name(node)
+        if not node._fields and not node._attributes:
+            return node  # an operator, or the context of a name
+        copied = type(node)(**{field: self._field(getattr(node, field)) for field in node._fields})
         if isinstance(node, gast.FunctionDef):
-            node.name = self._holes.get(node.name, node.name)
+            copied.name = self._holes.get(node.name, node.name)
         if isinstance(node, gast.Attribute):
-            node.attr = self._holes.get(node.attr, node.attr)
-        for field in node._fields:
-            setattr(node, field, self._field(getattr(node, field)))
-        return place(node, self._at) if node._attributes else node
+            copied.attr = self._holes.get(node.attr, node.attr)
+        return place(copied, self._at) if node._attributes else copied
 
     def _name(self, node: gast.Name) -> Any:
         hole = self._holes.get(node.id, node.id)
         if not isinstance(hole, str):
             return hole
-        node.id = hole
-        return place(node, self._at)
+        return place(gast.Name(id=hole, ctx=node.ctx, annotation=node.annotation, type_comment=node.type_comment), self._at)
 
     def _field(self, value: Any) -> Any:
         if isinstance(value, list):

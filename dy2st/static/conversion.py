@@ -22,6 +22,7 @@ from dy2st.analysis.fence import check_fence, check_no_yield
 from dy2st.analysis.scopes import NESTED_SCOPES, names_in, parameters
 from dy2st.analysis.yielding import plain_statements
 from dy2st.code_names import global_names, written_free
+from dy2st.collecting import COLLECTING
 from dy2st.constructs.context import Context
 from dy2st.constructs.labels import label_blocks
 from dy2st.constructs.private_names import mangle
@@ -32,6 +33,7 @@ from dy2st.errors import ConversionError, SourceNotFoundError
 from dy2st.names import Namer
 from dy2st.source.compile import compile_function
 from dy2st.source.locate import compiled_from, text_of
+from dy2st.source.nodes import walk
 from dy2st.source.parse import identifiers, parse_function
 from dy2st.source.unparse import unparse, user_lines
 
@@ -99,7 +101,8 @@ def convert(function: types.FunctionType) -> ConvertedFunction:
     with _lock:
         result = _cache.get(id(code))  # by identity: code objects of different files may compare equal
         if result is None or result.original() is not code:
-            result = _cache[id(code)] = _convert(function)
+            with COLLECTING.rarely():
+                result = _cache[id(code)] = _convert(function)
             logs.transform.info("converted %s (%s:%d)", function.__qualname__, code.co_filename, code.co_firstlineno)
         return result
 
@@ -221,7 +224,7 @@ def _context(tree: gast.FunctionDef, class_name: str | None, code: types.CodeTyp
     declared = {*use.global_names, *use.nonlocal_names}
     local_names = tuple(name for name in use.writes if name not in declared)
     namer = Namer({*identifiers(tree), *code.co_freevars})
-    nested = [node for node in gast.walk(tree) if isinstance(node, NESTED_SCOPES) and node is not tree]
+    nested = [node for node in walk(tree) if isinstance(node, NESTED_SCOPES) and node is not tree]
     return Context(
         root=tree,
         namer=namer,

@@ -50,3 +50,10 @@ def test_template_nodes_take_the_location_and_fillers_keep_theirs() -> None:
 
 def test_a_constant_becomes_an_expression() -> None:
     assert unparse(gast.Expr(value=template.constant(("a", 1, ()), AT))) == "'a', 1, ()"
+
+
+def test_each_use_of_a_template_has_nodes_of_its_own() -> None:
+    one, other = (template.statements("pass\nx = y", at) for at in (AT, node("z")))
+    assert [statement.lineno for statement in one] == [AT.lineno, AT.lineno]
+    assert [statement.lineno for statement in other] == [1, 1]
+    assert not {id(part) for part in one} & {id(part) for part in other}

@@ -49,6 +49,11 @@ class FakeValues:
     def __init__(self, shapes: CaptureShapes, traits: Traits) -> None:
         self.shapes, self._traits = shapes, traits
         self.mode = FakeTensorMode(shape_env=shapes, allow_non_fake_inputs=True)
+        shapes.on_new_number = self._keep_no_results
+
+    def _keep_no_results(self) -> None:
+        """Have torch compute the results of operations inside of the one that runs: its kept ones would not do for a new number."""
+        self.mode.cache_enabled = False
 
     def is_abstract(self, tensor: torch.Tensor) -> bool:
         """Tell whether a tensor is a fake one of this capture."""

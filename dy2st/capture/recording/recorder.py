@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, UnsupportedOperatorException
 from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
-from torch.utils._pytree import tree_map_only
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from dy2st.capture.recording import failing, shapes_of_results
 from dy2st.capture.recording.capturing import Capturing
@@ -27,6 +27,7 @@ from dy2st.capture.recording.shapes import CaptureShapes
 from dy2st.capture.recording.shapes_of_results import Learned, learned, of_any_number
 from dy2st.capture.recording.stale_views import StaleViews, is_stale, without_autograd
 from dy2st.capture.types import geometry, tensor_traits
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS
 from dy2st.errors import CaptureError
 from dy2st_runtime.ir.operators import present
 from dy2st_runtime.primitives import scalars
@@ -99,7 +100,7 @@ class Recorder(ProxyTorchDispatchMode):
             if known is not NotImplemented:
                 return known
         shapes = self.session.shapes
-        self.session.fakes.mode.cache_enabled = not shapes.unbacked_symint_counter  # else torch asks whether unknown sizes are 1
+        self.session.fakes.mode.cache_enabled = not _has_numbers(args, kwargs)
         shapes.operation_start = shapes.unbacked_symint_counter
         shapes.operands = symbols_of_operands(func, args, kwargs)
         shapes.refuses_less_than_one = func.name().startswith("aten::fft_")
@@ -227,6 +228,15 @@ class Recorder(ProxyTorchDispatchMode):
             _check_number(self.session, target, args)
             return func(*args, **kwargs)
         return record_number(self.session, target, args, "bool" if target in _COMPARISONS else _result_kind(target, args))
+
+
+def _has_numbers(args: Any, kwargs: Any) -> bool:
+    """Tell whether an operand is, or has, a number of the program: torch, which keeps results, would ask whether that is 1."""
+
+    def is_symbolic(leaf: Any) -> bool:
+        return leaf._has_symbolic_sizes_strides if isinstance(leaf, torch.Tensor) else isinstance(leaf, SYMBOLIC_NUMBERS)
+
+    return any(map(is_symbolic, tree_leaves((args, kwargs))))
 
 
 def _written_sizes(func: Any, args: Any) -> frozenset[Any]:

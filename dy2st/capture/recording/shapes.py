@@ -16,6 +16,7 @@ from typing import Any
 import sympy
 import torch
 import torch.fx.experimental.validator  # half a second that the first capture would spend
+from torch._guards import SLoc
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 from torch.utils._sympy.functions import Min, Mod, PythonMod
 
@@ -53,6 +54,9 @@ class CaptureShapes(ShapeEnv):
     """The sizes of what the operation writes: nothing stretches these."""
 
     on_assumption: Callable[[sympy.Basic, str], None] | None = None
+
+    on_new_number: Callable[[], None] = staticmethod(lambda: None)
+    """Called before a number is made."""
 
     value_of: Callable[[sympy.Symbol], Any] = staticmethod(lambda symbol: None)
     """Gives the value of a number that can be shown, else ``None``."""
@@ -249,6 +253,18 @@ class CaptureShapes(ShapeEnv):
         """Have torch decide anew what it was asked before: it keeps answers for ever, as if facts held in the whole program."""
         for function in (ShapeEnv.evaluate_expr, getattr(ShapeEnv, "_inner_evaluate_expr", None)):
             getattr(function, "cache_clear", lambda: None)()
+
+    def create_unbacked_symint(self, *args: Any, **kwargs: Any) -> torch.SymInt:
+        """Return a new symbolic int; torch's keeper of results of operations would ask whether it is 1 from here on."""
+        self.on_new_number()
+        return super().create_unbacked_symint(*args, **kwargs)
+
+    def _get_stack_summary(self, *args: Any, **kwargs: Any) -> tuple[SLoc, str]:
+        """Return no place: torch would look for one by its own files, half a second at the first capture, for its logs alone."""
+        return SLoc(None, None), ""
+
+    def _log_create_unbacked_symbol(self, *args: Any, **kwargs: Any) -> None:
+        """Log no new number, with the places of all its frames, which torch prepares for a log that nobody reads."""
 
     def fresh_int(self, size: bool = False) -> Any:
         """Return a new symbolic int; with ``size`` one that is never negative."""
