@@ -111,6 +111,12 @@ _MODULES = {
         "del m.absent",
         "m = sys.modules['changing_other'] = types.ModuleType('changing_other')\nm.k = 10",
     ),
+    "defaults_by_name": (
+        "def f(x, *, a=1): return x + a\ng = f\n",
+        "g.__kwdefaults__['a'] = 5",
+        "g.__kwdefaults__ = {'a': 9}",
+        "g.__kwdefaults__['a'] = 2",
+    ),
     "imported_functions": (
         "m = sys.modules['changing_other'] = types.ModuleType('changing_other')\nm.g = lambda x: x\n"
         "def f(x):\n    from changing_other import g\n    return g(x)\n",
