@@ -109,7 +109,7 @@ def _squeeze(session: Session, given: torch.Tensor, *dims: Any, **kwargs: Any) -
 
 
 def _may_be_one(session: Session, size: Any) -> bool:
-    return isinstance(size, torch.SymInt) and session.shapes.known(size == 1) is None  # type: ignore[arg-type]
+    return isinstance(size, torch.SymInt) and session.shapes.known(size == 1) is None
 
 
 def _squeezed(given: torch.Tensor, known: Sequence[int], unknown: Sequence[int]) -> Any:
