@@ -1,6 +1,7 @@
 """Calls.
 
     f(x, *xs, k=1, **d)     →   _dy2st.call(f, x, *_dy2st.spread(xs), k=1, **_dy2st.keywords(d))
+    globals()               →   _dy2st.names_of_module(globals())
     @f                      →   @_dy2st.decorator(f)
     def g(): ...                def g(): ...
 
@@ -16,6 +17,7 @@ from typing import Any
 import gast
 
 from dy2st.capture import current
+from dy2st.capture.attributes import attribute_tables
 from dy2st.capture.branching import keywords
 from dy2st.capture.calls import call as calls
 from dy2st.constructs.context import Context
@@ -33,7 +35,8 @@ def rewrite_call(node: gast.Call, context: Context) -> gast.expr:
     if is_frame_builtin and node.func.id in ("vars", "dir"):
         is_frame_builtin = not node.args
     if context.is_generated_call(node) or is_frame_builtin or starts_debugger(node.func):
-        return node
+        is_names = is_frame_builtin and node.func.id == "globals" and not node.args
+        return context.expression("_dy2st.names_of_module(value)", node, value=node) if is_names else node
     call = context.expression("_dy2st.call(function)", node, function=node.func)
     for argument in node.args:
         if isinstance(argument, gast.Starred):
@@ -50,6 +53,15 @@ def rewrite_call(node: gast.Call, context: Context) -> gast.expr:
 def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
     """Call."""
     return calls.call(function, *args, **kwargs)
+
+
+@operator("names_of_module")
+def names_of_module(table: dict[str, Any]) -> dict[str, Any]:
+    """Return ``globals()``."""
+    session = current()
+    if session is not None:
+        attribute_tables.of_module(session, table, session.tracker.table.strong(table, "globals()"))
+    return table
 
 
 @rewrites(gast.FunctionDef, Phase.CALLS)

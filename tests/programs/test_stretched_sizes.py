@@ -160,3 +160,41 @@ def test_the_first_of_any_number_of_items_is_stretched(stretched):
 
     rows = [1.0, 2.0, -1.0, 0.5], [-1.0, -2.0, -3.0, -4.0], [3.0, -1.0, -1.0, -1.0], [4.0, 5.0, 6.0, 7.0]
     agree(f, [(torch.tensor(row),) for row in rows])
+
+
+SQUEEZED = {
+    "rank": lambda y: (y.squeeze().dim(), y.squeeze(0).ndim, len(torch.squeeze(y).shape), y.unsqueeze(1).squeeze((0, 1)).dim()),
+    "shape": lambda y: (tuple(y.squeeze().shape), y.squeeze().size(), y[:, None].squeeze(-1).shape, y[None].squeeze(0).shape),
+    "branch": lambda y: y + 1 if y.squeeze().dim() == 0 else y - 1,
+    "operations": lambda y: (y.squeeze().unsqueeze(-1), y.squeeze()[None] * 2, y.squeeze().flatten(), y.squeeze().tolist()),
+    "several": lambda y: y[:, None].expand(-1, 2)[:, : y.shape[0]].squeeze().dim(),
+    "indices": lambda y: torch.arange(6.0)[(y > 1).nonzero().squeeze()],
+    "views": lambda y: (y.squeeze().mul_(2), y),
+}
+
+
+@pytest.mark.parametrize("use", SQUEEZED)
+def test_a_size_that_may_be_one_is_squeezed_where_it_is(use):
+    def f(x):
+        return SQUEEZED[use](x[x > 0])
+
+    rows = [torch.tensor(row) for row in ([1.0, -1, -2, 3], [3.0, -1, -1, -1], [-2.0, -1, -2, -2], [2.0, 1, 3, 4])]
+    for order in (rows, rows[::-1]):
+        agree(f, [(x,) for x in order])
+
+
+def test_a_gradient_goes_through_a_size_that_may_be_one():
+    def f(x):
+        (gradient,) = torch.autograd.grad((x * x)[x > 0].squeeze().sum(), x)
+        return gradient
+
+    agree(f, [(torch.tensor(row, requires_grad=True),) for row in ([1.0, -1, -2], [3.0, 1, -1])])
+
+
+def test_a_size_that_may_be_one_is_not_squeezed_in_place():
+    @dy2st.to_static
+    def f(x):
+        return x[x > 0].squeeze_()
+
+    with pytest.raises(dy2st.CaptureError, match=r"squeeze_\(\)"):
+        f(torch.ones(2))

@@ -21,7 +21,7 @@ from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import Represents
 from dy2st.capture.values.storage import MISSING
 from dy2st.capture.values.symbolic import TaggedUnion, Undefined, may_be_undefined
-from dy2st.capture.writes.places import AttributePlace
+from dy2st.capture.writes.places import AttributePlace, ItemPlace
 from dy2st_runtime.primitives.cells import Cell
 
 
@@ -59,6 +59,19 @@ def of_class(session: Session, kind: type, source: Source) -> Any:
         session.allocations.own(table)
     else:
         session.places.class_tables[id(table)] = table, kind
+    return table
+
+
+def of_module(session: Session, table: dict[str, Any], source: Source) -> dict[str, Any]:
+    """Return ``globals()`` or ``vars(module)``: the code may ask which names there are; values are guarded once they are read."""
+    session.tracker.know(table, source)
+    before = dict(table)
+    for entry in session.blocks.entries():
+        place = entry.place
+        if isinstance(place, ItemPlace) and place.owner is table and entry.raw is MISSING:
+            before.pop(place.item, None)
+    session.tracker.guards.same_keys(source, before)
+    session.places.class_tables[id(table)] = table, None
     return table
 
 
@@ -101,8 +114,12 @@ def read_all(session: Session, kind: type) -> dict[str, Any]:
 
 def item_of_class(session: Session, table: Any, key: Any, get: Callable[[Any, Any], Any]) -> Any:
     """Return ``vars(kind)[key]``, or what another way of reading an item gives."""
+    kind = session.places.class_tables[id(table)][1]
     if isinstance(key, str) and key in table:
-        read_classes(session, (session.places.class_tables[id(table)][1],), key)
+        if kind is None:
+            session.outside.read(ItemPlace(table, key))
+        else:
+            read_classes(session, (kind,), key)
     return get(table, key)
 
 
@@ -110,7 +127,12 @@ def look_into(session: Session, values: Iterable[Any]) -> None:
     """Note that code may look at all of some values: what is in a class is guarded then."""
     for value in values:
         if id(value) in session.places.class_tables:
-            read_all(session, session.places.class_tables[id(value)][1])
+            table, kind = session.places.class_tables[id(value)]
+            if kind is not None:
+                read_all(session, kind)
+                continue
+            for name in [name for name in table if not (name[:2] == name[-2:] == "__")]:
+                session.outside.read(ItemPlace(table, name))
 
 
 def call_of_class(session: Session, table: Any, name: str, args: Any, kwargs: Any) -> Any:

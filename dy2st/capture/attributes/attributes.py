@@ -7,6 +7,7 @@ What an object has itself may be there on some ways only. On the others its clas
 from __future__ import annotations
 
 import functools
+import itertools
 import types
 from collections.abc import Callable
 from typing import Any
@@ -19,6 +20,7 @@ from dy2st.capture.attributes.class_attributes import (
     of_class,
     open_class,
     over_class,
+    read_classes,
     read_descriptor,
 )
 from dy2st.capture.attributes.holders import holder_of, is_librarys, over_names, own_method
@@ -203,6 +205,8 @@ def _has_plainly(session: Session, value: Any, name: str) -> bool:
         guard_missing(session, value, name)
     elif (source := unwritten_source(session, value, name)) is not None:
         session.tracker.guards.present(session.tracker.table.attribute(source, name))
+    elif id(value) in session.allocations.created and storage.own(value, name) is MISSING:
+        read_classes(session, type(value).__mro__, name)
     return there
 
 
@@ -220,6 +224,7 @@ def _through_super(session: Session, value: Any, name: str) -> Any:
     """Return ``super().name``."""
     bound, bases = value.__self__, after(value)
     described = next((vars(base)[name] for base in bases if name in vars(base)), MISSING)
+    read_classes(session, itertools.takewhile(lambda base: name not in vars(base), bases), name)
     written = as_written(described)
     if written is not described:
         return types.MethodType(written, bound)

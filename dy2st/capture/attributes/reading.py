@@ -184,6 +184,8 @@ def _read_held(session: Session, value: Any, described: Any, name: str) -> Any:
         return attribute_tables.read(session, value, source)
     if name == "__dict__" and isinstance(value, type) and source is not None:
         return attribute_tables.of_class(session, value, source)
+    if name == "__dict__" and isinstance(value, types.ModuleType) and source is not None:
+        return attribute_tables.of_module(session, vars(value), session.tracker.table.attribute(source, name))
     if source is None and not isinstance(value, types.ModuleType) and described is not MISSING:
         return _of_made_object(session, value, described, name)
     get = getattr if own_method(value, "__getattribute__") is None else object.__getattribute__
@@ -271,6 +273,8 @@ def guard_missing(session: Session, value: Any, name: str) -> None:
     source = None if isinstance(value, (Represents, super)) else unwritten_source(session, value, name)
     if source is not None and not asks_user(value, name):
         session.tracker.guards.missing(session.tracker.table.attribute(source, name))
+    elif id(value) in session.allocations.created:
+        read_classes(session, type(value).__mro__, name)
 
 
 def unwritten_source(session: Session, value: Any, name: str) -> Any:

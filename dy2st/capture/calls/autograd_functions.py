@@ -15,7 +15,7 @@ from dy2st import errors
 from dy2st.capture.calls.own_backward import Applied, Attaching
 from dy2st.capture.diagnostics.attribution import TRACING_ERRORS, is_about_abstracts
 from dy2st.capture.environment import written_out
-from dy2st.capture.environment.tracking import PATCH_MARK
+from dy2st.capture.environment.same_contents import PATCH_MARK
 from dy2st.capture.environment.users_code import is_skipped
 from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.session.session import Session

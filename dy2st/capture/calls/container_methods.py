@@ -75,7 +75,7 @@ def _call_of_cells(session: Session, owner: Any, name: str, args: Any, kwargs: A
 
 def _method_of_attributes(session: Session, owner: Any, name: str) -> Callable[..., Any] | None:
     """Return what a method of a container does that is the dict of a class, or changes the attributes of an object."""
-    if id(owner) in session.places.class_tables:
+    if id(owner) in session.places.class_tables and not (isinstance(owner, dict) and name not in READING_METHODS):
         return attribute_tables.call_of_class
     return attribute_tables.call if id(owner) in session.places.tables and name not in READING_METHODS else None
 

@@ -17,7 +17,7 @@ from dy2st import errors
 from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.calls import autograd_functions
 from dy2st.capture.environment.capture_lock import CAPTURE_LOCK
-from dy2st.capture.environment.tracking import PATCH_MARK
+from dy2st.capture.environment.same_contents import PATCH_MARK
 from dy2st.capture.environment.users_code import is_skipped
 from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.recording.patches import Patch

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from dy2st.capture.environment.same_contents import ModuleShape, TensorShape, is_frozen, keys_in, same_keys, weakly
+from dy2st.capture.environment.same_contents import ClassShape, ModuleShape, TensorShape, is_frozen, keys_in, same_keys, weakly
 from dy2st.capture.environment.sources import GONE, Source
 from dy2st.capture.recording.shapes import CaptureShapes
 from dy2st.capture.types import tensor_traits
@@ -189,6 +189,12 @@ class GuardTable:
         check = _is_same_factory(container.default_factory)
         self.add(source, "making", lambda now: check(getattr(now, "default_factory", None)), "has the same default_factory")
 
+    def same_special_methods(self, source: Source, kind: type, bases: Collection[type]) -> None:
+        """Require that a class keep its special methods and what it is made of; ``bases`` are those that may change."""
+        if (source.index, "special") not in self._guards:
+            shape = ClassShape(kind, bases)
+            self.add(source, "special", shape.holds, "has the same bases and special methods", data=shape)
+
     def same_module(self, source: Source, module: torch.nn.Module) -> None:
         """Require that a module keep its class, its children's names, which tensors it has, and its hooks."""
         shape = ModuleShape.of(module)
@@ -263,7 +269,7 @@ class GuardTable:
     def of_values(self, wanted: Callable[[Source], bool]) -> GuardTable:
         """Return the conditions on Python values among some of the sources."""
         result = GuardTable()
-        kept = {key: guard for key, guard in self._guards.items() if guard.kind not in _OF_TENSORS and guard.kind != "never"}
+        kept = {key: guard for key, guard in self._guards.items() if guard.kind not in (*_OF_TENSORS, "special", "never")}
         result._guards = {key: guard for key, guard in kept.items() if any(map(wanted, guard.sources))}
         return result
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from dy2st.capture.environment.sources import PROXIES, referent, wrapped_by
+from dy2st.capture.environment.sources import PROXIES, Source, referent, wrapped_by
 from dy2st.errors import CaptureError
 
 ACTS_FOR_USER = False
@@ -134,3 +134,9 @@ def check_whole(module: torch.nn.Module, name: str) -> None:
             "DistributedDataParallel sets its hooks up at each call, outside of any program",
             fix="make the module inside static: DistributedDataParallel(dy2st.to_static(module))",
         )
+
+
+def is_container(value: Any, source: Source) -> bool:
+    """Tell whether a value is a container that is read as a whole; the dict of a class is not, read by other ways."""
+    of_class = type(value) is types.MappingProxyType and source.key[-1] == "__dict__"
+    return isinstance(value, CONTAINERS) and type(value) not in PROXIES and not of_class

@@ -1,4 +1,4 @@
-"""When values count as the same: constants in tuples, the keys of dicts, what a program relies on in tensors and modules."""
+"""When values count as the same: constants in tuples, the keys of dicts, what a program relies on in tensors, modules, classes."""
 
 from __future__ import annotations
 
@@ -98,6 +98,63 @@ class ModuleShape(NamedTuple):
         own = None if own is None else weakly(getattr(own, "__func__", own))
         hooks = tuple(map(weakly, module_hooks(module)))
         return cls(kind, tuple(module._modules), parameters, buffers, hooks, own, kind.forward)
+
+
+PATCH_MARK = "__dy2st_patch__"
+"""Marks what stands in for a function while a capture runs; the mark is the function when the user has written that."""
+
+_BOOKS = frozenset(
+    f"__{name}__"
+    for name in (
+        "abstractmethods", "annotate_cache", "annotate_func", "annotations", "annotations_cache", "dict", "doc", "firstlineno",
+        "module", "orig_bases", "parameters", "qualname", "slotnames", "static_attributes", "type_params", "weakref",
+    )
+)  # fmt: skip
+"""What stands in classes under such names and is no method: libraries put some of it there when they first meet a class."""
+
+
+class ClassShape:
+    """What Python itself looks up in a class, unseen by the code that is captured: special methods, and the classes that have them.
+
+    Args:
+        kind: the class.
+        bases: those of the classes that it is made of, itself too, that may change.
+    """
+
+    def __init__(self, kind: type, bases: Collection[type]) -> None:
+        self.kind, self.mro, self.bases = kind, kind.__mro__, bases
+        self.tables = [vars(base) for base in bases]
+        self.sizes = [(len(table), next(reversed(table), None)) for table in self.tables]
+        """Of each table the number of names and the last one: where these are as they were, no name has come or gone."""
+        self.methods = [_special(table) for table in self.tables]
+        self._descriptors = [_data_descriptors(table) for table in self.tables]
+
+    def holds(self, *_: Any) -> bool:
+        """Tell whether the class is as it was; the methods that a capture has replaced count as what they stand for."""
+        if self.kind.__mro__ != self.mro or [_data_descriptors(table) for table in self.tables] != self._descriptors:
+            return False
+        return all(map(_has_special, self.tables, self.methods))
+
+
+def _special(table: Any) -> dict[str, Any]:
+    """Return the special methods that stand in a class."""
+    names = [name for name in table if name[:2] == name[-2:] == "__" and name not in _BOOKS]
+    return {name: _unpatched(table[name]) for name in names}
+
+
+def _data_descriptors(table: Any) -> set[str]:
+    """Return the names that a class answers for its objects, whatever these hold."""
+    return {name for name, value in table.items() if hasattr(type(value), "__set__")}
+
+
+def _has_special(table: Any, methods: dict[str, Any]) -> bool:
+    now = _special(table)
+    return now.keys() == methods.keys() and all(now[name] is method for name, method in methods.items())
+
+
+def _unpatched(method: Any) -> Any:
+    written = getattr(method, PATCH_MARK, None) if isinstance(method, types.FunctionType) else None
+    return written if isinstance(written, types.FunctionType) else method
 
 
 def weakly(value: Any) -> Callable[[], Any]:

@@ -20,17 +20,13 @@ from dy2st.capture.environment.abstracts import AbstractObjects
 from dy2st.capture.environment.arrays_met import ArraysMet
 from dy2st.capture.environment.guards import GuardTable
 from dy2st.capture.environment.plain_values import CONSTANTS, SHARDED, check_whole, gives_once, held, is_tuple, tables
-from dy2st.capture.environment.same_contents import MAPPINGS
+from dy2st.capture.environment.same_contents import MAPPINGS, PATCH_MARK
 from dy2st.capture.environment.sources import PROXIES, Source, SourceTable
 from dy2st.capture.values import storage
 from dy2st.capture.values.symbolic import CAPTURE_VALUES, SYMBOLIC_NUMBERS
 from dy2st.capture.writes.places import ItemPlace, Place
 
 ACTS_FOR_USER = False
-
-PATCH_MARK = "__dy2st_patch__"
-"""Marks what stands in for a function while a capture runs; the mark is the function when the user has written that."""
-
 
 _LONG = 32
 """Longer containers of constants are compared as a whole."""
@@ -143,16 +139,21 @@ class Tracker:
         elif isinstance(value, (types.MethodType, *plain_values.BUILTINS)):
             self._method(value, source)
         elif isinstance(value, plain_values.IDENTITIES) or type(value) in plain_values.DESCRIBING:
-            written = getattr(value, PATCH_MARK, None) if isinstance(value, types.FunctionType) else None
-            if written is not True:  # a capture's own stands in its place
-                self.guards.same(source, value if written is None else written)
-            self._objects.setdefault(id(value), (value, source))
+            self._identity(value, source)
         elif type(value) in (set, collections.deque, np.ndarray) or id(value) in self.given:
             if not self._is_known(value, source):
                 (self._array if isinstance(value, np.ndarray) else self._container)(value, source)
             self._abstract_objects.collection(value, place)
         else:
             self._other(value, source, place)
+
+    def _identity(self, value: Any, source: Source) -> None:
+        written = getattr(value, PATCH_MARK, None) if isinstance(value, types.FunctionType) else None
+        if written is not True:  # a capture's own stands in its place
+            self.guards.same(source, value if written is None else written)
+        self._objects.setdefault(id(value), (value, source))
+        if isinstance(value, type) and type(value) is not type:
+            self.met(type(value))
 
     def _other(self, value: Any, source: Source, place: Place | None) -> None:
         if self._is_known(value, source):
@@ -162,7 +163,7 @@ class Tracker:
             return
         if isinstance(value, torch.nn.Module) and type(value) not in PROXIES:
             self.module(value, source)
-        elif isinstance(value, plain_values.CONTAINERS) and type(value) not in PROXIES and not _is_of_class(value, source):
+        elif plain_values.is_container(value, source):
             self._container(value, source)
         else:
             self._object(value, source)
@@ -172,6 +173,8 @@ class Tracker:
             self._abstract_objects.stand_at(place, self._abstract_objects.dynamic_number(source, value))
         else:
             self.guards.equal(source, value)
+            if type(value) not in CONSTANTS:
+                self.met(type(value))
 
     def _is_dynamic(self, value: tuple[Any, ...], source: Source) -> bool:
         """Tell whether a tuple holds a number that is an input of the program."""
@@ -382,8 +385,3 @@ class Tracker:
     def put_back(self, is_abstract: Callable[[torch.Tensor], bool]) -> str | None:
         """Take abstract values out of the modules again, see :func:`~dy2st.capture.environment.plain_values.put_back`."""
         return plain_values.put_back(self._modules.values(), is_abstract)
-
-
-def _is_of_class(value: Any, source: Source) -> bool:
-    """Tell whether a mapping is the dict of a class, whose items are read by other ways."""
-    return type(value) is types.MappingProxyType and source.key[-1] == "__dict__"

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from dy2st.capture.environment import standard_library, written_out
-from dy2st.capture.environment.tracking import PATCH_MARK
+from dy2st.capture.environment.same_contents import PATCH_MARK
 
 SKIPPED_PACKAGES = {
     "torch", "numpy", "scipy", "einops", "dy2st", "dy2st_runtime", "gast", "astor", "safetensors", "sympy", "typing", "builtins",

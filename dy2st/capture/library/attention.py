@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from dy2st.capture.branching.branch import capture_if_exp
-from dy2st.capture.environment.tracking import PATCH_MARK
+from dy2st.capture.environment.same_contents import PATCH_MARK
 from dy2st.capture.library.registry import handles
 from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.recording.patches import Patch

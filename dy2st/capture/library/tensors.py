@@ -18,6 +18,7 @@ from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.session.session import Session
 from dy2st.capture.values.abstract_objects import AbstractTuple, contents
 from dy2st.capture.values.symbolic import RuntimeList
+from dy2st.errors import CaptureError
 from dy2st_runtime.primitives import scalars
 
 
@@ -90,6 +91,51 @@ def _on_each_way(tensor: torch.Tensor, unknown: Sequence[int], stretched: Callab
 @handles(torch.Tensor.expand_as)
 def _expand_as(session: Session, tensor: torch.Tensor, other: torch.Tensor) -> Any:
     return _expand(session, tensor, *other.shape)
+
+
+@handles(torch.squeeze, torch.Tensor.squeeze)
+def _squeeze(session: Session, given: torch.Tensor, *dims: Any, **kwargs: Any) -> Any:
+    """Take dimensions of size 1 away; on a way of its own where only the program knows whether a size is 1."""
+    asked = dims[0] if dims else kwargs.get("dim")
+    asked = range(given.dim()) if asked is None else asked if isinstance(asked, (tuple, list)) else dims or (asked,)
+    rank = given.dim()
+    if not all(type(dim) is int and -rank <= dim < rank for dim in asked):
+        return torch.squeeze(given, *dims, **kwargs)
+    wanted = sorted({dim % rank for dim in asked})
+    unknown = [dim for dim in wanted if _may_be_one(session, given.shape[dim])]
+    if not unknown:
+        return torch.squeeze(given, *dims, **kwargs)
+    return _squeezed(given, [dim for dim in wanted if dim not in unknown], unknown)
+
+
+def _may_be_one(session: Session, size: Any) -> bool:
+    return isinstance(size, torch.SymInt) and session.shapes.known(size == 1) is None
+
+
+def _squeezed(given: torch.Tensor, known: Sequence[int], unknown: Sequence[int]) -> Any:
+    """Take dimensions away of which some sizes may be 1, from the last on."""
+    if not unknown:
+        return given.squeeze(tuple(known))
+    *rest, dim = unknown
+    return capture_if_exp(
+        given.shape[dim] == 1,
+        lambda: _squeezed(given.select(dim, 0), [place - (place > dim) for place in known], rest),
+        lambda: _squeezed(given, known, rest),
+    )
+
+
+@handles(torch.Tensor.squeeze_)
+def _squeeze_in_place(session: Session, given: torch.Tensor, *dims: Any, **kwargs: Any) -> Any:
+    """Take dimensions away in place, which cannot be where only the program knows whether a size is 1."""
+    asked = dims[0] if dims else kwargs.get("dim")
+    places = range(given.dim()) if type(asked) is not int or asked >= given.dim() else (asked,)
+    if any(_may_be_one(session, given.shape[dim]) for dim in places):
+        raise CaptureError(
+            "squeeze_() of a tensor of which only the program knows whether a size is 1",
+            session.here(),
+            fix="assign what squeeze() gives: x = x.squeeze()",
+        )
+    return given.squeeze_(*dims, **kwargs)
 
 
 @handles(torch.diff, torch.Tensor.diff)

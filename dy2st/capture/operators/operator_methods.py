@@ -19,9 +19,9 @@ from typing import Any
 from dy2st.capture.attributes.access import look_into
 from dy2st.capture.attributes.class_attributes import of_class
 from dy2st.capture.branching import unions
+from dy2st.capture.environment.same_contents import PATCH_MARK
 from dy2st.capture.environment.standard_library import is_followed
-from dy2st.capture.environment.tracking import PATCH_MARK
-from dy2st.capture.environment.users_code import is_users_function
+from dy2st.capture.environment.users_code import is_heap_type, is_library, is_users_function
 from dy2st.capture.session.session import Session, current
 from dy2st.capture.texts.marks import answering
 from dy2st.capture.values.roles import Role, has
@@ -107,11 +107,30 @@ class OperatorMethods:
 def followed(session: Session) -> Iterator[None]:
     """Open a scope in which a session follows the classes that it meets."""
     methods = OperatorMethods()
-    session.tracker.met = methods.follow
+
+    def met(kind: type) -> None:
+        _guard_class(session, kind)
+        methods.follow(kind)
+
+    session.tracker.met = met
     try:
         yield
     finally:
         methods.release()
+
+
+def _guard_class(session: Session, kind: type) -> None:
+    """Note that what Python looks up itself in a class has to stay; the classes that the captured code makes are its own."""
+    if session.outside.is_of_call(kind):
+        for base in kind.__bases__:
+            session.tracker.met(base)
+        return
+    bases = [base for base in kind.__mro__ if is_heap_type(base) and not is_library(base.__module__)]
+    if bases:
+        source = session.tracker.table.held(kind, kind.__qualname__)
+        session.tracker.guards.same_special_methods(source, kind, bases)
+    if type(kind) is not type:
+        session.tracker.met(type(kind))
 
 
 def _is_generated(method: Any) -> bool:

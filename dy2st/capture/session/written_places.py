@@ -48,7 +48,7 @@ class WrittenPlaces:
         views: views of dicts that are in use.
         written_at: the user's line that first wrote a place, by its key.
         tables: the dicts of objects' attributes that the code has asked for, by their identity, with the objects.
-        class_tables: the same of classes: the views of their dicts, which Python makes anew each time.
+        class_tables: the same of classes: the views of their dicts, which Python makes anew each time; and the dicts of modules.
         tagged: the tensors to which the code has given attributes, by their identity, with the names.
     """
 
@@ -59,7 +59,7 @@ class WrittenPlaces:
         self.views = Views()
         self.written_at: dict[tuple[Any, ...], Location | None] = {}
         self.tables: dict[int, tuple[dict[str, Any], Any]] = {}
-        self.class_tables: dict[int, tuple[Any, type]] = {}
+        self.class_tables: dict[int, tuple[Any, type | None]] = {}
         self.tagged: dict[int, tuple[torch.Tensor, list[str]]] = {}
 
     def is_local(self, place: Place) -> bool:

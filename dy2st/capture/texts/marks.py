@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from dy2st.capture.environment.tracking import PATCH_MARK
+from dy2st.capture.environment.same_contents import PATCH_MARK
 from dy2st.capture.recording.patches import methods_patch
 from dy2st.capture.session.session import current
 from dy2st.capture.values.roles import Role, has

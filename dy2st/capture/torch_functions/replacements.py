@@ -10,7 +10,7 @@ from typing import Any
 import torch
 import torch.nn.functional
 
-from dy2st.capture.environment.tracking import PATCH_MARK
+from dy2st.capture.environment.same_contents import PATCH_MARK
 from dy2st.capture.session.session import Session
 
 _OWNERS: tuple[Any, ...] = (torch.Tensor, torch, torch.nn.functional)

@@ -74,8 +74,9 @@ class CallSignature:
         self._hidden = hidden_parameters(self.function)
         self._defaults = self._current_defaults()
 
-    def _current_defaults(self) -> tuple[Any, Any, Any]:
-        return (self.function.__code__, self.function.__defaults__, self.function.__kwdefaults__)
+    def _current_defaults(self) -> tuple[Any, ...]:
+        by_name = self.function.__kwdefaults__  # a dict, which may be changed itself
+        return (self.function.__code__, self.function.__defaults__, by_name, *(by_name or {}).keys(), *(by_name or {}).values())
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> inspect.BoundArguments:
         """Fit arguments to the parameters.
@@ -83,7 +84,8 @@ class CallSignature:
         Raises:
             SignatureError: they do not fit.
         """
-        if any(now is not then for now, then in zip(self._current_defaults(), self._defaults)):
+        current = self._current_defaults()
+        if len(current) != len(self._defaults) or any(now is not then for now, then in zip(current, self._defaults)):
             self._read_parameters()
         try:
             bound = self.signature.bind(*args, **kwargs)

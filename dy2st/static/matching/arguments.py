@@ -61,6 +61,11 @@ class ArgumentCode:
         for attribute in ("__code__", "__defaults__", "__kwdefaults__"):
             current = getattr(self.signature.function, attribute)
             self.out.need(f"{function}.{attribute} is {self.out.constant(current)}")
+        by_name = self.signature.function.__kwdefaults__ or {}  # a dict, which may be changed itself
+        if by_name:
+            self.out.need(f"len({function}.__kwdefaults__) == {len(by_name)}")
+        for name, default in by_name.items():
+            self.out.need(f"{function}.__kwdefaults__[{name!r}] is {self.out.held(default)}")
         args = [_Given("instance")] * self.bound + [_Given(name) for name in names]
         markers = self.signature.bind(tuple(args), {name: _Given(f"kwargs[{name!r}]") for name in keywords})
         given = (markers.args, markers.kwargs)

@@ -10,7 +10,7 @@ import torch
 from torch._C._dynamo.guards import TensorGuards
 
 from dy2st.capture.environment.guards import Guard
-from dy2st.capture.environment.same_contents import HOOKS, MAPPINGS, ModuleShape, TensorShape, is_frozen, same_frozen
+from dy2st.capture.environment.same_contents import HOOKS, MAPPINGS, ClassShape, ModuleShape, TensorShape, is_frozen, same_frozen
 from dy2st.capture.environment.sources import GONE, Source, fetch, held_item, step
 from dy2st.capture.outputs.captured import Captured
 from dy2st.static.calls.call import Call
@@ -49,7 +49,7 @@ class SourceCode:
 
     def write(self) -> None:
         guards: dict[int, list[Guard]] = {}
-        for guard in self.captured.guards:
+        for guard in (guard for guard in self.captured.guards if guard.kind != "special"):
             last = max(source.index for source in guard.sources)
             guards.setdefault(last, []).append(guard)
         fragile: set[int] = set()
@@ -86,8 +86,25 @@ class SourceCode:
                     together.append((name, guard.data, value))
                 else:
                     self.out.need(*self._guard(guard))
-        self.out.need(*libraries)
+        self.out.need(*libraries, *self._classes())
         self._tensors(together)
+
+    def _classes(self) -> list[str]:
+        """Return the conditions on what Python looks up itself in classes."""
+        shapes = [guard.data for guard in self.captured.guards if isinstance(guard.data, ClassShape)]
+        seen: set[type] = set()
+        results = []
+        for shape in shapes:
+            alike = [f"{self.out.held(shape.kind)}.__mro__ is {self.out.held(shape.mro)}"]
+            for base, table, (size, last), methods in zip(shape.bases, shape.tables, shape.sizes, shape.methods):
+                if base in seen:
+                    continue
+                seen.add(base)
+                name = self.out.held(table)
+                alike.append(f"len({name}) == {size} and {self.out.held(next)}({self.out.held(reversed)}({name})) == {last!r}")
+                alike += [f"{name}[{key!r}] is {self.out.held(method)}" for key, method in methods.items()]
+            results.append(f"({' and '.join(alike)} or {self.out.held(shape.holds)}())")
+        return results
 
     def _is_only_alias(self, own: Sequence[Guard], source: Source, name: str) -> bool:
         """Tell whether all that is asked of a source is that it is the object of that name."""
@@ -126,7 +143,7 @@ class SourceCode:
 
     def _wanted(self) -> set[int]:
         """Return the sources that something looks at."""
-        results = {source.index for guard in self.captured.guards for source in guard.sources}
+        results = {source.index for guard in self.captured.guards for source in guard.sources if guard.kind != "special"}
         results |= {source.index for source in self.captured.state_sources if source is not None}
         if self._wants_values:
             results |= {source.index for source in self.captured.sources}
