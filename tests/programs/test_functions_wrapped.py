@@ -441,7 +441,7 @@ def test_modules_of_torchscript_are_refused_and_run_as_python():
         def forward(self, x):
             if bool(x.sum() > 0):
                 return x * 2
-            return x
+            return x - 1
 
     model = torch.jit.script(Doubling())
     with pytest.raises(dy2st.CaptureError, match="model is a module of TorchScript, which has no code in Python"):
