@@ -123,7 +123,7 @@ def says_nothing(value: Any) -> bool:
 
 
 def check_whole(module: torch.nn.Module, name: str) -> None:
-    """Refuse a module that TorchScript or a wrapper of ``torch.distributed`` runs, or whose parameters are spread over processes."""
+    """Refuse a module that TorchScript or a wrapper of ``torch.distributed`` runs, or whose parameters processes share."""
     if isinstance(module, torch.jit.ScriptModule):
         raise CaptureError(
             f"{name} is a module of TorchScript, which has no code in Python",
