@@ -171,3 +171,8 @@ def test_strides_where_an_operation_asks_which_is_larger():
     agree(frames, [torch.arange(40.0).view(2, 20), wide[:, ::2], wide[:, 20:]])
     square = torch.arange(16.0).view(4, 4)
     agree(alike, [square, square.T, torch.arange(32.0).view(4, 8)[:, ::2]], programs=None)
+
+
+def test_a_number_of_parts_is_no_dimension():
+    with pytest.raises(dy2st.DataDependentError):
+        dy2st.to_static(lambda x, n: torch.tensor_split(x, int(n)))(torch.ones(6), torch.tensor(2))

@@ -436,6 +436,20 @@ def test_compiled_functions_are_captured_from_their_source():
     agree(lambda x: choose(x) + scripted(x) + disabled(x), signs(grad=True), static=static)
 
 
+def test_modules_of_torchscript_are_refused_and_run_as_python():
+    class Doubling(nn.Module):
+        def forward(self, x):
+            if bool(x.sum() > 0):
+                return x * 2
+            return x - 1
+
+    model = torch.jit.script(Doubling())
+    with pytest.raises(dy2st.CaptureError, match="model is a module of TorchScript, which has no code in Python"):
+        dy2st.to_static(lambda x: model(x) + 1)(vec(1.0, 2.0))
+    island = dy2st.not_to_static(lambda x: model(x))
+    agree(lambda x: island(x) + 1, signs(grad=True))
+
+
 def test_type_of_a_tensor():
     def f(x):
         n = x.sum().long().item()

@@ -238,3 +238,24 @@ def test_an_export_names_the_function_and_its_line(tmp_path):
 
     with pytest.raises(dy2st.ExportError, match=r"numpy's sqrt is called when the program runs"):
         dy2st.export(Roots(), tmp_path / "m.onnx", input_spec=[InputSpec([3])])
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("look", [lambda a: a, lambda a: a.T, lambda a: a[::-1]])
+def test_arrays_in_an_order(order, look):
+    def ordered(x):
+        array = x.numpy()
+        result = np.asarray(look(array), order=order)
+        return result, np.asarray([array, array], order=order)
+
+    x = torch.arange(6.0).view(2, 3)
+    expected, got = ordered(x), dy2st.to_static(ordered)(x)
+    for one, other in zip(expected, got):
+        assert np.array_equal(one, other) and one.strides == other.strides
+    assert np.shares_memory(expected[0], x.numpy()) == np.shares_memory(got[0], x.numpy())
+
+
+@pytest.mark.parametrize("view", [np.diag, lambda a: np.nan_to_num(a, copy=False)])
+def test_views_that_are_not_followed_are_refused(view):
+    with pytest.raises(dy2st.CaptureError, match="NumPy gives a view of its argument here"):
+        dy2st.to_static(lambda x: view(x.numpy()))(torch.ones(3, 3))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+import statistics
+
 import numpy as np
 import pytest
 import torch
@@ -42,3 +45,28 @@ def test_arrays_of_them_are_refused(draw):
 
     with pytest.raises(dy2st.CaptureError, match="gives another value at each call"):
         dy2st.to_static(scaled)(torch.ones(2))
+
+
+def normally(x):
+    return x + statistics.NormalDist(0.0, 1.0).samples(1)[0]
+
+
+def on_one_way(x):
+    if x.sum() > 0:
+        x = x * statistics.NormalDist(0.0, 1.0).samples(2)[1]
+    return x
+
+
+@pytest.mark.parametrize("function", [normally, on_one_way])
+def test_numbers_that_a_library_draws_are_refused(function):
+    state = random.getstate()
+    with pytest.raises(dy2st.CaptureError, match="draws random numbers of Python or NumPy"):
+        dy2st.to_static(function)(torch.ones(2))
+    assert random.getstate() == state
+
+
+def test_numbers_of_a_seed_are_taken_as_they_are():
+    def seeded(x):
+        return x + statistics.NormalDist(0.0, 1.0).samples(1, seed=3)[0]
+
+    assert torch.equal(dy2st.to_static(seeded)(torch.ones(2)), seeded(torch.ones(2)))

@@ -153,12 +153,22 @@ def _as_array(session: Session, value: Any, dtype: Any = None, order: Any = None
         value = conversions.of_tensor(session, value)
     if isinstance(value, AbstractArray):
         array = AbstractArray.captured(value.items.clone() if value.is_scalar else value.items, value.flips)
-        if other or order not in (None, "K"):
+        if other or order not in (None, "K", "C", "F"):
             return recorded.call("array", value, dtype, order=order, copy=copy, **other)
         if dtype is not None and np.dtype(dtype) != array.dtype:
-            return recorded.call("ndarray.astype", array, dtype)
+            return recorded.call("ndarray.astype", array, dtype, order or "K")
+        if order in ("C", "F") and not _is_in_order(array, order):
+            return recorded.call("ndarray.copy", array, order)
         return value if isinstance(value, AbstractArray) and not value.is_scalar else array
-    return recorded.call("array", _with_arrays_in(session, value), *([] if dtype is None else [dtype]), **other)
+    named = other if order is None else {**other, "order": order}
+    return recorded.call("array", _with_arrays_in(session, value), *([] if dtype is None else [dtype]), **named)
+
+
+def _is_in_order(array: Any, order: str) -> bool:
+    """Tell whether the items of an array lie one after the other, by rows (``"C"``) or by columns (``"F"``)."""
+    with quiet():
+        items = array.items if order == "C" else array.items.permute(*reversed(range(array.ndim)))
+        return not array.flips and bool(items.is_contiguous())
 
 
 def _array(session: Session, value: Any, dtype: Any = None, *, copy: Any = True, **other: Any) -> Any:
@@ -228,9 +238,7 @@ def _atleast(dims: int) -> Callable[..., Any]:
 
 def _contiguous(session: Session, a: Any, dtype: Any = None) -> Any:
     array = _as_array(session, a, dtype)
-    with quiet():
-        is_one = not array.flips and array.ndim and array.items.is_contiguous()
-    return array if is_one else recorded.call("ndarray.copy", array)
+    return array if array.ndim and _is_in_order(array, "C") else recorded.call("ndarray.copy", array)
 
 
 def _split(session: Session, ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:

@@ -102,6 +102,8 @@ def shown(session: Session, function: Callable[..., Any], text: str, encoder: En
             known = [({s: sizes(at, run) for at, s in enumerate(symbols)}, ints, run) for run in range(_RUNS)]
             try:
                 runs, results = _first(known, function, text, encoder)
+            except errors.Dy2stError:
+                raise
             except Exception as error:  # whatever NumPy raises: it refuses
                 refusal = refusal or error
                 continue
@@ -185,7 +187,11 @@ class _Run:
             memory = [calls.as_array(tensor) for tensor in operands]
             result = function(text, operands)
             if any(isinstance(leaf, np.ndarray) and np.shares_memory(leaf, one) for leaf in calls.leaves(result) for one in memory):
-                raise TypeError("it gives a view of its argument")
+                raise errors.CaptureError(
+                    "NumPy gives a view of its argument here, which is not followed",
+                    need().here(),
+                    fix="index or reshape the array, or give NumPy a copy of it: array.copy()",
+                )
             return result
 
 

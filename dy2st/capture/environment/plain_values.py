@@ -123,7 +123,12 @@ def says_nothing(value: Any) -> bool:
 
 
 def check_whole(module: torch.nn.Module, name: str) -> None:
-    """Refuse a module that a wrapper of ``torch.distributed`` runs, or whose parameters are spread over processes."""
+    """Refuse a module that TorchScript or a wrapper of ``torch.distributed`` runs, or whose parameters processes share."""
+    if isinstance(module, torch.jit.ScriptModule):
+        raise CaptureError(
+            f"{name} is a module of TorchScript, which has no code in Python",
+            fix="use the module that it was made from, or mark the function that calls it with @dy2st.not_to_static",
+        )
     if SHARDED in module.__dict__:
         raise CaptureError(
             f"the parameters of {name} are sharded (fully_shard, FullyShardedDataParallel): a program holds whole ones",

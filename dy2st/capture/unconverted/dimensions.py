@@ -23,7 +23,8 @@ MAKES_TEXTS_FOR_USER = True
 
 _MODULES = frozenset(("torch.functional", "torch.nn.functional", "torch._tensor"))
 """Where functions of torch are written in Python."""
-_NO_DIMENSION = 10**9
+_NO_DIMENSION = 99
+"""A dimension that no tensor has, and no size or number of parts that takes long."""
 _RANGE = re.compile(rf"expected to be in range of \[(-?\d+), (-?\d+)\], but got {_NO_DIMENSION}\)")
 
 _TWICE = re.compile("duplicate dims|appears multiple times|repeated dim")

@@ -21,7 +21,7 @@ from dy2st.capture.looping import iterators, spreading
 from dy2st.capture.objects import hidden_state
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import wording
-from dy2st.capture.unconverted import dimensions, drawing
+from dy2st.capture.unconverted import dimensions, drawing, random_draws
 from dy2st.capture.unconverted.looked_into import PASSING_ON
 from dy2st.capture.unconverted.numbers_given import call_noting_writes, given_numbers, not_taken
 from dy2st.capture.values import storage
@@ -63,7 +63,11 @@ def call_plain(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
                 fix="pass torch.stack(items) or torch.cat(items), or loop over the list in converted code",
             )
     flag = next((value for value in (*args, *kwargs.values()) if isinstance(value, torch.SymBool)), None)
-    with hidden_state.check_buffers(session, (*args, *kwargs.values())), _arrays_checked(session, function, args, kwargs):
+    with (
+        hidden_state.check_buffers(session, (*args, *kwargs.values())),
+        random_draws.refused(session, function),
+        _arrays_checked(session, function, args, kwargs),
+    ):
         result = (
             dimensions.given(session, function, args, kwargs, lambda: given_numbers(session, function, args, kwargs))
             if flag is None
