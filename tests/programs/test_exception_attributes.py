@@ -353,3 +353,19 @@ def test_what_is_caught_is_no_state_of_a_saved_model(tmp_path):
     dy2st.save(made_before_the_statement, tmp_path / "model", [dy2st.InputSpec([3])])
     for x in CALLS:
         assert outcome(made_before_the_statement, x) == outcome(dy2st.load(tmp_path / "model"), x)
+
+
+def test_an_exception_with_an_attribute_that_is_one_of_several_keeps_its_cause():
+    class Rejected(ValueError):
+        def __init__(self, reason: str) -> None:
+            super().__init__("rejected")
+            self.reason = reason
+
+    def f(x):
+        reason = "large" if x.max() > 2 else "small"
+        if x.sum() > 0:
+            raise Rejected(reason) from KeyError("inner")
+        return x
+
+    static = dy2st.to_static(f)
+    assert all(outcome(static, x) == outcome(f, x) for x in CALLS)

@@ -5,6 +5,8 @@ PYTEST_DONT_REWRITE: the assertions are part of the programs.
 
 from __future__ import annotations
 
+import heapq
+
 import pytest
 import torch
 
@@ -207,3 +209,51 @@ def test_a_handler_in_the_branch_still_catches():
     for x in (torch.ones(2), -torch.ones(2)):
         assert torch.equal(static(x, {}), f(x, {}))
     assert len(static.program_cache) == 1
+
+
+def test_an_exception_of_the_users_passes_on_one_of_several():
+    class Rejected(ValueError):
+        def __init__(self, reason, value=None):
+            super().__init__(reason, value)
+            self.reason = reason
+
+    def f(x):
+        reason = "large" if x.max() > 2 else "small"
+        if x.sum() > 0:
+            raise Rejected(reason, 2 if x.min() > 0 else None)
+        return x
+
+    agree(f, [vec(1, 1), vec(3, 1), vec(3, -1), vec(1, -3)])
+
+
+def test_what_an_exception_of_the_users_has_passed_on_is_read_in_a_handler():
+    class Rejected(ValueError):
+        def __init__(self, reason):
+            super().__init__(reason)
+            self.reason = reason
+
+    def f(x):
+        reason = "large" if x.max() > 2 else "small"
+        try:
+            if x.sum() > 0:
+                raise Rejected(reason)
+        except ValueError as error:
+            return x, error.reason, str(error)
+        return x, None, ""
+
+    agree(f, [vec(1, 1), vec(3, 1), vec(1, -3)])
+
+
+def test_behind_an_exception_stands_one_whose_message_is_one_of_several():
+    def f(x, n):
+        entries = []
+        for k in range(n):
+            heapq.heappush(entries, (float(x.max()), k, x))
+        try:
+            return heapq.heappop(entries)[2] * 2
+        except IndexError:
+            if x.sum() > 0:
+                raise IndexError("nothing to take")
+            return x
+
+    agree(f, [(vec(1, 1), n) for n in counts(2, 1, 0)] + [(vec(1, -3), *counts(0))])

@@ -23,7 +23,7 @@ from dy2st.capture.library import (
     surroundings_method,
 )
 from dy2st.capture.looping import iteration
-from dy2st.capture.objects import construction
+from dy2st.capture.objects import construction, hidden_state
 from dy2st.capture.operators import comparisons
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import methods, text
@@ -40,6 +40,8 @@ CALLS_METHODS_FOR_USER = True
 
 _HANDLED = (torch.Tensor, contextvars.ContextVar)
 """Classes whose methods have handlers."""
+_READS_ARGUMENTS = (OSError, UnicodeError, SyntaxError)
+"""Exceptions that look into what they are given."""
 
 
 def call_builtin_method(session: Session, method: Any, args: Any, kwargs: Any) -> Any:
@@ -115,6 +117,9 @@ def call_wrapper(session: Session, method: Any, args: Any, kwargs: Any) -> Any:
     handler = handler_of(unbound)
     if handler is not None:
         return handler(session, owner, *args, **kwargs)
+    if isinstance(owner, BaseException) and method.__name__ == "__init__" and not isinstance(owner, _READS_ARGUMENTS):
+        hidden_state.called(session, method, args)
+        return method(*args, **kwargs)  # it keeps what it gets, as a statement would
     if not isinstance(owner, CONTAINERS):
         return call_plain(session, method, args, kwargs)
     statement = special_methods.statement(owner, method.__name__, args)

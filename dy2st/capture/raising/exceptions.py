@@ -33,37 +33,37 @@ ACTS_FOR_USER = False
 _MAX_CHAIN = 8
 
 
-def raised(error: Any) -> Any:
+def raised(error: Any, *cause: Any) -> Any:
     """Return what a ``raise`` statement raises during capture: the exception itself, noted as the user's own."""
     session = current()
     if session is None:
         return error
     if isinstance(error, TaggedUnion):
-        session.over(error, _raise)
+        session.over(error, lambda option: _raise(option, *cause))
     if isinstance(error, type) and issubclass(error, BaseException):
         error = session.call(error)
     if not isinstance(error, BaseException):
         error = TypeError("exceptions must derive from BaseException")
-    _raise_each(session, error)
+    _raise_each(session, error, *cause)
     session.in_flight.raised.append(error)
     before = {name: getattr(error, name) for name in CHAIN}
     session.in_flight.chains.append((error, session.allocations.now(), before))
     return error
 
 
-def _raise_each(session: Session, error: BaseException) -> None:
+def _raise_each(session: Session, error: BaseException, *cause: Any) -> None:
     """Note that of an exception with an attribute that is one of several, raise one with each of them."""
     for name, value in vars(error).items():
         if isinstance(value, TaggedUnion):
             options = {tag: MISSING if isinstance(option, Undefined) else option for tag, option in value.options.items()}
-            session.over(TaggedUnion(session, value.tag, options), functools.partial(_raise_with, session, error, name))
+            session.over(TaggedUnion(session, value.tag, options), functools.partial(_raise_with, session, error, name, cause))
 
 
-def _raise_with(session: Session, error: BaseException, name: str, value: Any) -> None:
+def _raise_with(session: Session, error: BaseException, name: str, cause: tuple[Any, ...], value: Any) -> None:
     place = AttributePlace(error, name)
     session.places.write(place)
     place.write(value)
-    raise raised(error)
+    _raise(error, *cause)
 
 
 def raised_from(error: Any, cause: Any) -> Any:
@@ -77,7 +77,7 @@ def raised_from(error: Any, cause: Any) -> Any:
         cause.fail()
     if isinstance(cause, type) and issubclass(cause, BaseException):
         cause = cause() if session is None else session.call(cause)
-    result = raised(error() if session is None and isinstance(error, type) else error)
+    result = raised(error() if session is None and isinstance(error, type) else error, cause)
     if cause is not None and not isinstance(cause, BaseException):
         return raised(TypeError("exception causes must derive from BaseException"))
     if isinstance(result, BaseException):

@@ -69,6 +69,9 @@ def node_value(session: Session, given: Any) -> Any:
         return session.builder.call_raw(control.format_, (session.builder.argument(flat(session, given.parts)),))
     if type(given) in (tuple, list) and session.lists.of(given) is None:
         return type(given)(node_value(session, item) for item in given)
+    if isinstance(given, TaggedUnion) and all(is_constant(o) or isinstance(o, RuntimeString) for o in given.options.values()):
+        options = tuple(map(session.builder.argument, given.options.values()))
+        return session.builder.call_raw(control.item_choose, (session.builder.argument(given.tag), tuple(given.options), options))
     if isinstance(given, (TaggedUnion, AbstractArray)):
         raise errors.CaptureError(
             "an exception, a warning or a log entry is given an array of NumPy, or one of several values where a tensor decides",
