@@ -36,12 +36,17 @@ class Views:
         Raises:
             CaptureError: there is a view of the dict.
         """
-        if any(count > _ALONE for count in _references(self._views.get(id(table), (None, []))[1])):
+        if self._is_held(table):
+            gc.collect()  # what is garbage holds nothing
+        if self._is_held(table):
             raise errors.CaptureError(
                 "a view of a dict is held while a branch or loop decides what is in the dict",
                 here,
                 fix="ask for it where it is used: for key, value in table.items()",
             )
+
+    def _is_held(self, table: Any) -> bool:
+        return any(count > _ALONE for count in _references(self._views.get(id(table), (None, []))[1]))
 
     def copied(self, table: Any, view: Any) -> Any:
         """Return what a method gives of a copy of a dict, since only the program knows what is in there: a view is remembered."""
