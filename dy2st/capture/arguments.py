@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
+import numpy as np
 import torch
 
 from dy2st.capture.arrays.array import CapturedArray
@@ -81,7 +82,11 @@ def known(session: Session, request: Request, arguments: Any) -> Any:
     for position, (leaf, name) in enumerate(zip(request.leaves, request.names)):
         if isinstance(leaf, (torch.Tensor, *_NUMBERS)):
             continue
-        session.tracker.read(leaf, session.tracker.table.argument(position, name))
+        source = session.tracker.table.argument(position, name)
+        if isinstance(leaf, np.ndarray) and session.outside.is_input(leaf, source):
+            session.tracker.know(leaf, source)  # what stands for it comes in its place
+        else:
+            session.tracker.read(leaf, source)
         if type(leaf) in session.outside.makers:
             shown[id(leaf)] = session.outside.given(leaf)
     result = with_others(arguments, shown) if shown else arguments

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from typing import Any
 
 import numpy as np
@@ -251,6 +252,30 @@ def test_an_array_of_a_closure_is_written():
     for at in range(5):
         assert same(eager(torch.ones(3) * at), static(torch.ones(3) * at))
     assert len(static.program_cache) <= 2
+
+
+def in_a_tuple(state, x):
+    return x + float(state.pair[0].sum()) + torch.from_numpy(state.pair[1]).sum()
+
+
+def in_a_default(state, x, arrays=(np.zeros(2),)):
+    return x + state.shared.sum() + arrays[0].sum()
+
+
+def held_by_a_partial(state, x):
+    return x + state.partial()
+
+
+@pytest.mark.parametrize("function", [in_a_tuple, in_a_default, held_by_a_partial])
+def test_an_array_that_changes_where_nothing_can_stand_for_it(function):
+    state, static = Running(), to_static(function)
+    state.shared = in_a_default.__defaults__[0][0]
+    state.pair = (np.zeros(2), np.ones(2))
+    state.partial = functools.partial(np.sum, state.pair[0])
+    for at in range(5):
+        state.pair[0][0], state.pair[1][1], state.shared[0] = at, 2 * at, at
+        for _ in range(2):
+            assert same(function(state, torch.zeros(1)), static(state, torch.zeros(1)))
 
 
 def test_a_read_only_view_of_an_array_that_changes_is_refused():

@@ -142,7 +142,10 @@ class Tracker:
             self._identity(value, source)
         elif type(value) in (set, collections.deque, np.ndarray) or id(value) in self.given:
             if not self._is_known(value, source):
-                (self._array if isinstance(value, np.ndarray) else self._container)(value, source)
+                if isinstance(value, np.ndarray):
+                    self._array(value, source, place)
+                else:
+                    self._container(value, source)
             self._abstract_objects.collection(value, place)
         else:
             self._other(value, source, place)
@@ -300,10 +303,13 @@ class Tracker:
             self.guards.same_type(source, value)
             self.guards.apart(source, type(value))
 
-    def _array(self, value: np.ndarray[Any, Any], source: Source) -> None:
-        """Track an array of NumPy, which is a constant as long as nobody changes it; with it, those in the same memory."""
+    def _array(self, value: np.ndarray[Any, Any], source: Source, place: Place | None) -> None:
+        """Track an array of NumPy, which is a constant as long as nobody changes it; with it, those in the same memory.
+
+        One that is held where nothing can stand for it, as in a tuple, stays one.
+        """
         self._objects[id(value)] = (value, source)
-        is_input = self._abstract_objects.is_input(value, source)
+        is_input = place is not None and self._abstract_objects.is_input(value, source)
         self._arrays.meet(value, source.name, is_input)
         if plain_values.changes_unseen(value):
             self.guards.never(source)
