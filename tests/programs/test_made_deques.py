@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 from collections import deque
 
 import pytest
 import torch
 
+import dy2st
 from tests.oracle import agree
 
 XS = [torch.tensor(v) for v in ([1.0, 2.0, 3.0], [9.0, 9.0, 9.0], [0.0, 6.0, 1.0], [-1.0, -2.0, -3.0], [2.0, -2.0, 2.0])]
@@ -159,3 +161,12 @@ def test_the_same_deque_by_two_names():
         return list(a), list(b), a is b
 
     agree(f, XS)
+
+
+def test_the_class_of_an_earlier_call_may_be_gone():
+    static = dy2st.to_static(of_an_object)
+    for x in XS:
+        agreed = static(x), of_an_object(x)
+        assert torch.equal(torch.stack(agreed[0]), torch.stack(agreed[1]))
+        gc.collect()
+    assert len(static.program_cache) == 1

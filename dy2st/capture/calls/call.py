@@ -226,8 +226,16 @@ def _call_method(session: Session, method: types.MethodType, args: Any, kwargs: 
     if isinstance(method.__self__, contextlib.ExitStack) and method.__name__ in managers.STACK_METHODS:
         return managers.STACK_METHODS[method.__name__](session, method.__self__, *args, **kwargs)
     if isinstance(method.__func__, types.FunctionType) and handler_of(method.__func__) is None:
-        return _call_function(session, method.__func__, (method.__self__, *args), kwargs, of_class=True)
+        older = not _is_of_new_class(session, method)
+        return _call_function(session, method.__func__, (method.__self__, *args), kwargs, of_class=older)
     return call(method.__func__, method.__self__, *args, **kwargs)
+
+
+def _is_of_new_class(session: Session, method: types.MethodType) -> bool:
+    """Tell whether a method stands in a class that the captured code has made: each call makes another."""
+    kind = method.__self__ if isinstance(method.__self__, type) else type(method.__self__)
+    new = (base for base in kind.__mro__ if session.outside.is_of_call(base))
+    return any(held is method.__func__ for base in new for held in vars(base).values())
 
 
 def _call_builtin_method(session: Session, method: types.BuiltinMethodType, args: Any, kwargs: Any) -> Any:

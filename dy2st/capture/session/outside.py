@@ -250,7 +250,7 @@ class Outside:
         return source.name in self.changed
 
     def shown(self, value: Any, is_hidden: bool = False) -> Represents | None:
-        """Return what stands for a set or deque that has been met, if something has to."""
+        """Return what stands for a set, deque or array that has been met, if something has to."""
         source = self.tracker.source_of(value)
         if source is None or not self.is_input(value, source):
             return None
@@ -279,7 +279,9 @@ class Outside:
             NeedsAbstract: it is one from outside.
         """
         source = self.tracker.source_of(value) if type(value) in self.makers else None
-        if source is not None and not self.is_input(value, source) and not (type(value) is np.ndarray and memory_of(value) is None):
+        if source is None or self.is_input(value, source):
+            return
+        if type(value) is not np.ndarray or memory_of(value) is not None:
             raise NeedsAbstract(source.name)
 
     def set_of(self, table: Any) -> AbstractSet | None:
