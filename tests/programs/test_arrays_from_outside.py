@@ -278,6 +278,39 @@ def test_an_array_that_changes_where_nothing_can_stand_for_it(function):
             assert same(function(state, torch.zeros(1)), static(state, torch.zeros(1)))
 
 
+def written_by_numpy(state, x):
+    np.add(state.log, 1, out=state.log)
+    if x.sum() > 3:
+        np.multiply(state.log, 2, out=state.log)
+    return x + state.log[0]
+
+
+def of_a_class(state, x):
+    return x + float(state.kind.shared.sum())
+
+
+def in_the_memory_of_a_tensor(state, x):
+    if x.sum() > 0:
+        state.tensor.add_(1)
+    x = x + state.log[3]
+    state.tensor[3] = 5
+    return x + state.log[3]
+
+
+@pytest.mark.parametrize("function", [written_by_numpy, of_a_class, in_the_memory_of_a_tensor])
+def test_arrays_that_change_in_other_ways(function):
+    worlds = [Running(), Running()]
+    for world in worlds:
+        world.kind, world.tensor = type("Kind", (), {"shared": np.zeros(2)}), torch.from_numpy(world.log)
+    static = to_static(function)
+    for at in range(5):
+        for world in worlds:
+            world.kind.shared[0] = at
+        x = torch.arange(3.0) * at - 1
+        assert same(function(worlds[0], x), static(worlds[1], x))
+        assert same(worlds[0].log, worlds[1].log)
+
+
 def test_a_read_only_view_of_an_array_that_changes_is_refused():
     whole = np.zeros(3)
     view = whole[1:]
@@ -287,7 +320,7 @@ def test_a_read_only_view_of_an_array_that_changes_is_refused():
         whole[1] = float(x)
         return view.sum()
 
-    with pytest.raises(dy2st.CaptureError, match="a read-only array"):
+    with pytest.raises(dy2st.CaptureError, match="an array in memory that changes, that is read-only"):
         to_static(write)(torch.tensor(2.0))
     assert whole.sum() == 0
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import types
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 
 from dy2st.capture.attributes import attribute_tables, tensor_attributes
@@ -36,6 +38,9 @@ from dy2st.capture.values.storage import MISSING
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, TaggedUnion, may_be_undefined
 from dy2st.capture.writes.places import AttributePlace
 from dy2st_runtime.primitives.cells import Cell
+
+_MAY_BE_INPUTS = (bool, int, float, set, collections.deque, np.ndarray)
+"""Classes of values in whose place something may stand once they have been read."""
 
 
 def given_otherwise(session: Session, value: Any, name: str, default: Any) -> Any:
@@ -192,7 +197,7 @@ def _read_held(session: Session, value: Any, described: Any, name: str) -> Any:
     result = get(value, name)
     if source is not None:
         _read_given(session, value, name, result, source)
-        result = get(value, name) if type(result) in (bool, int, float) else result  # an input may stand there by now
+        result = get(value, name) if type(result) in _MAY_BE_INPUTS else result  # an input may stand there by now
     return unions.certain(result, name=name, obj=value) if may_be_undefined(result) else result
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 
 from dy2st.capture.values.abstract_arrays import memory_of
 from dy2st.capture.values.signals import NeedsAbstract
@@ -17,6 +19,7 @@ class _Met(NamedTuple):
     array: np.ndarray[Any, Any]
     name: str
     is_input: bool
+    can_be: bool
 
 
 class ArraysMet:
@@ -25,25 +28,50 @@ class ArraysMet:
     def __init__(self) -> None:
         self._met: list[_Met] = []
 
-    def meet(self, array: np.ndarray[Any, Any], name: str, is_input: bool) -> None:
+    def meet(
+        self, array: np.ndarray[Any, Any], name: str, is_input: bool, is_placed: bool = True, tensors: Iterable[torch.Tensor] = ()
+    ) -> None:
         """Note an array.
 
         Args:
             array: the array.
             name: where it comes from.
             is_input: whether it is an input of the program, and not a constant of it.
+            is_placed: whether it is held where something can stand for it.
+            tensors: those that were met before.
 
         Raises:
             CaptureError: it cannot be an input, and has to be.
             NeedsAbstract: it has to be an input, or one that was met before: the other one in its memory is.
         """
+        met = _Met(array, name, is_input, is_placed and memory_of(array) is not None)
         for other in self._met:
             if other.is_input is not is_input and np.may_share_memory(other.array, array):
-                constant, its_name = (array, name) if other.is_input else (other.array, other.name)
-                if memory_of(constant) is None:
+                constant = met if other.is_input else other
+                if not constant.can_be:
                     raise CaptureError(
-                        f"'{its_name}' is read, a read-only array, or one of {constant.dtype}, in memory that changes",
-                        fix="keep a copy() of it, or an array that can be written",
+                        f"'{constant.name}' is read, an array in memory that changes, that is read-only or out of reach in a tuple",
+                        fix="keep a copy() of it, or an array that can be written in an attribute, variable, list or dict",
                     )
-                raise NeedsAbstract(its_name)
-        self._met.append(_Met(array, name, is_input))
+                raise NeedsAbstract(constant.name)
+        self._met.append(met)
+        for tensor in tensors:
+            self.meet_tensor(tensor)
+
+    def meet_tensor(self, tensor: torch.Tensor) -> None:
+        """Note a tensor: an array in its memory may change when it does.
+
+        Raises:
+            NeedsAbstract: an array that was met as a constant lies there.
+        """
+        for met in self._met:
+            if not met.is_input and met.can_be and _lies_in(met.array, tensor):
+                raise NeedsAbstract(met.name)
+
+
+def _lies_in(array: np.ndarray[Any, Any], tensor: torch.Tensor) -> bool:
+    """Tell whether an array begins in the memory of a tensor."""
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.device.type != "cpu" or tensor.layout != torch.strided:
+        return False
+    storage = tensor.untyped_storage()
+    return bool(0 <= array.ctypes.data - storage.data_ptr() < storage.nbytes())

@@ -310,7 +310,7 @@ class Tracker:
         """
         self._objects[id(value)] = (value, source)
         is_input = place is not None and self._abstract_objects.is_input(value, source)
-        self._arrays.meet(value, source.name, is_input)
+        self._arrays.meet(value, source.name, is_input, place is not None, [tensor for tensor, _ in self.tensors()])
         if plain_values.changes_unseen(value):
             self.guards.never(source)
         elif not is_input:
@@ -318,6 +318,7 @@ class Tracker:
 
     def _tensor(self, value: torch.Tensor, source: Source) -> None:
         known = self._tensors.setdefault(id(value), (value, source))[1]
+        self._arrays.meet_tensor(value)
         if known is not source:
             self.guards.same_object(source, known)
 
