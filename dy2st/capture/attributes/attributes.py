@@ -40,7 +40,7 @@ from dy2st.capture.diagnostics.attribution import is_users
 from dy2st.capture.environment.users_code import as_written
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, current, need
-from dy2st.capture.torch_functions import differentiation
+from dy2st.capture.torch_functions import backward
 from dy2st.capture.types import absent_attributes, tensor_traits
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import Represents
@@ -119,7 +119,7 @@ def _of_tensor(session: Session, value: torch.Tensor, name: str) -> Any:
         session.note_question("whether a tensor requires a gradient")
         return tensor_traits.read(session, value, name)
     if name == "grad":
-        return differentiation.gradient(session, value)
+        return backward.get(session, value)
     if name == "_version":
         return session.number(torch.ops.aten._version.default, (session.outside.adopted(value),), "int")
     if tensor_traits.is_of_abstracts(value, name):

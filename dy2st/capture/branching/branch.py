@@ -120,6 +120,7 @@ def join(session: Session, test: Any, outcomes: Sequence[Outcome], live: Sequenc
     session.builder.bind(tuple(joiner.fresh), node)
     for value, *ways in zip(joiner.fresh, *joiner.leaves):
         session.shapes.chosen(value, test, *ways)
+        session.gradients.link(value, map(session.outside.adopted, ways))
         if isinstance(value, torch.Tensor) and all(isinstance(way, torch.Tensor) and way.dim() == value.dim() for way in ways):
             for size, *sizes in zip(value.shape, *(way.shape for way in ways)):
                 session.shapes.either(size, *sizes)

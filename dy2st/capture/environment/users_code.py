@@ -23,14 +23,15 @@ SKIPPED_PACKAGES = {
 """Packages whose functions are called as they are; :func:`dy2st.ignore_module` adds to them."""
 
 CONVERTED_MODULES = (
-    "torch.distributions", "torch.nn.modules.batchnorm", "torch.nn.modules.container", written_out.__name__,
+    "torch.distributions", "torch.nn.modules.batchnorm", "torch.nn.modules.container", "torch.nn.utils.clip_grad", "torch.optim",
+    "torch.amp.grad_scaler", written_out.__name__,
 )  # fmt: skip
 """Parts of those packages that look at the values of tensors, or call code of the user's: they are converted like user code."""
 
 _OF_MODULES = frozenset(
     f"Module.{name}"
     for name in (
-        "train", "eval", "apply", "requires_grad_", "add_module", "register_module", "register_parameter", "register_buffer",
+        "train", "eval", "apply", "requires_grad_", "zero_grad", "add_module", "register_module", "register_parameter", "register_buffer",
         "set_submodule",
     )
 )  # fmt: skip

@@ -211,7 +211,10 @@ def _attempt(
         assert len(inputs) == len(outputs) - 1
     for carry in carries.values():
         session.blocks.may_alias.forget(carry.start)
-    _record(session, pred, block, operands, carries, region.start)
+    started, results = _record(session, pred, block, operands, carries, region.start)
+    for begun, result, before, after in zip(inputs, results, started, outputs[1:]):
+        for value in (begun, result):
+            session.gradients.link(value, map(session.outside.adopted, (before, after)))
     return True
 
 
@@ -344,7 +347,10 @@ def _link(session: Session, carry: Carry, value: Any, same: dict[int, Any], star
         session.blocks.may_alias.link_parts(value, carry.final, same)
 
 
-def _record(session: Session, pred: Any, block: Any, operands: Any, carries: Carries, start: int) -> None:
+def _record(
+    session: Session, pred: Any, block: Any, operands: Any, carries: Carries, start: int
+) -> tuple[list[Any], list[Any]]:  # fmt: skip
+    """Record a loop; gives the values that it starts with, and those that it leaves."""
     started: list[Any] = []
     results: list[Any] = []
     values = []
@@ -371,3 +377,4 @@ def _record(session: Session, pred: Any, block: Any, operands: Any, carries: Car
         session.places.put(carry.place, value if tag is None else session.carried.replaced(carry.from_outside, value, tag))
     for carry, value, _ in values:
         _link(session, carry, value, same, start, is_new=carry.from_outside is not None)
+    return started, results

@@ -24,6 +24,7 @@ from dy2st.capture.session import key_order
 from dy2st.capture.session.session import Session
 from dy2st.capture.values.storage import MISSING
 from dy2st.capture.writes import orders
+from dy2st.capture.writes.gradient_slots import GradientSlot
 from dy2st.capture.writes.places import AttributePlace, CellPlace, ContentsPlace, ItemPlace, Place
 from dy2st.capture.writes.undo_log import UndoLog, Write
 from dy2st_runtime.ir.program import Effect
@@ -140,6 +141,8 @@ def outside(session: Session, undo_log: UndoLog) -> list[Write]:
     for write in writes.values():
         if _is_inside(session, write.place) or _is_of_abstract(session, write.place) or _is_in_new_table(writes, write.place):
             continue
+        if not isinstance(write.place, CellPlace) and isinstance(write.place.owner, GradientSlot):
+            continue  # the program writes the tensor itself
         members = None if isinstance(write.place, CellPlace) else session.outside.set_of(write.place.owner)
         if members is not None:
             write = Write(ContentsPlace(members), None, members)

@@ -198,7 +198,7 @@ class Recorder(ProxyTorchDispatchMode):
                     fix="use the view before the tensor is modified, or modify a clone of it",
                 ) from None
             self.session.in_flight.before_raise()
-            self.session.traits.graph_is_partial = True
+            self.session.traits.graph_is_partial = self.session.traits.has_lost_graph = True
             return without_autograd(func, args, kwargs)
 
     def _check_overlap(self, func: Any, args: Any) -> None:

@@ -39,6 +39,7 @@ from dy2st.capture.values import constant_nodes
 from dy2st.capture.values.abstract_objects import Represents
 from dy2st.capture.values.symbolic import RuntimeList, TaggedUnion, unpack_list
 from dy2st.capture.values.texts import RuntimeString
+from dy2st.capture.writes.gradient_slots import Gradients
 from dy2st.capture.writes.settings import ChangedSettings
 from dy2st_runtime.ir.flattening import follow
 from dy2st_runtime.ir.program import Location
@@ -96,6 +97,7 @@ class Session:
         carried: what loops carry that may be what was there before.
         tuples: which tuples may be the same.
         checks: what the program relies on in sizes.
+        gradients: what tensors have as their ``grad``.
         recorder: the dispatch mode that records.
         open_autocasts: nodes of the autocast contexts that the code is in.
         sites: what became of each control-flow statement.
@@ -131,6 +133,7 @@ class Session:
         self.carried = Carried(self, self.tracker)
         self.tuples = ChosenTuples(self, self.blocks, self.allocations, self.tracker, self.fakes, self.position, self.traits)
         self.checks = Checks(self)
+        self.gradients = Gradients()
         self.shapes.value_of = self._value_of
         self.blocks.on_begin.append(self.tuples.meet)
         self.blocks.on_undo += [self.lists.forget, lambda region: self.checks.forget()]

@@ -60,17 +60,3 @@ def _on_abstracts(session: Session, outputs: tuple[Any, ...], inputs: tuple[Any,
             allow_unused=True,
         )
     return [True if gradient is not None else None if session.traits.graph_is_partial else False for gradient in result]
-
-
-def gradient(session: Session, tensor: torch.Tensor) -> torch.Tensor | None:
-    """Return ``tensor.grad``: what it has had before the call; what the program makes has none, for it runs no backward pass."""
-    real = session.outside.behind(tensor)
-    source = session.tracker.source_of(real)
-    if session.fakes.is_abstract(real) and (real.is_leaf or not real.requires_grad):
-        return None
-    if source is None:
-        return real.grad  # refused
-    with quiet():
-        result = real.grad
-    session.tracker.read(result, session.tracker.table.attribute(source, "grad"))
-    return result

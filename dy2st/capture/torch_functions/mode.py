@@ -22,7 +22,7 @@ from torch.utils._pytree import tree_any, tree_leaves
 from dy2st.capture.recording import failing
 from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.session.session import Session
-from dy2st.capture.torch_functions import classes, differentiation, indexing, replacements, tensor_data
+from dy2st.capture.torch_functions import backward, classes, differentiation, indexing, replacements, tensor_data
 from dy2st.capture.torch_functions.data_dependence import data_dependent, internal
 from dy2st.capture.torch_functions.names import as_torch_names
 from dy2st.capture.torch_functions.registry import HANDLERS, Handler, handles_torch
@@ -174,6 +174,8 @@ def _tolist(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str
 @handles_torch(torch.Tensor.register_hook, torch.Tensor.register_post_accumulate_grad_hook, torch.Tensor.retain_grad)
 def _register_hook(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     session.builder.call(control.call_, (func, tuple(args), kwargs))
+    if func is torch.Tensor.retain_grad:
+        backward.keep(session, args[0])
 
 
 @handles_torch(torch.Tensor.requires_grad_)
@@ -184,6 +186,8 @@ def _requires_grad(session: Session, func: Any, args: tuple[Any, ...], kwargs: d
     if abstract.requires_grad is not on:
         tensor_traits.changed_in_place(session, abstract)
     func(abstract, *args[1:], **kwargs)
+    if on and tensor is abstract and abstract.is_leaf:
+        backward.keep(session, tensor)
     return tensor
 
 
@@ -246,22 +250,16 @@ def _set_requires_grad(session: Session, func: Any, args: tuple[Any, ...], kwarg
 
 @handles_torch(_GRAD.__set__)
 def _set_gradient(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    if args[1] is not None or differentiation.gradient(session, args[0]) is not None:
-        raise _not_inside(session, func)
+    backward.put(session, *args)
 
 
-@handles_torch(_GRAD.__get__, torch.Tensor.backward)
-def _outside(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
-    raise _not_inside(session, func)
+@handles_torch(_GRAD.__get__)
+def _gradient(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return backward.get(session, args[0])
 
 
-def _not_inside(session: Session, func: Any) -> CaptureError:
-    name = getattr(getattr(func, "__self__", None), "__name__", None) or getattr(func, "__name__", str(func))
-    return CaptureError(
-        f"Tensor.{name} cannot be used inside a captured function",
-        session.here(),
-        fix="call it outside of the static function, or use torch.autograd.grad or an in-place operation",
-    )
+handles_torch(torch.Tensor.backward)(backward.method)
+handles_torch(torch.autograd.backward)(backward.function)
 
 
 @handles_torch(torch.equal, torch.Tensor.equal)
@@ -306,11 +304,6 @@ def _is_nonzero(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict
 @handles_torch(torch.autograd.grad)
 def _grad(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return differentiation.grad(session, args, kwargs)
-
-
-@handles_torch(torch.autograd.backward)
-def _backward(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
-    raise _not_inside(session, torch.Tensor.backward)
 
 
 @handles_torch(torch.nn.functional.batch_norm)

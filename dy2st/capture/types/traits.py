@@ -16,6 +16,7 @@ class Traits:
         asked: those that the code asks for: then the program is for inputs that have the same.
         asks_strides: whether the code asks how a tensor lies in memory: then the program is for inputs that lie as these do.
         graph_is_partial: whether abstract values have been made that autograd does not connect with what they were made from.
+        has_lost_graph: whether some of these do not say so themselves.
         has_classes: whether some tensors are of classes that the user has written.
         outer_class: the last of such classes that a tensor from outside is of.
         is_aligned: for the branches of transformer encoders, the innermost last: whether the padding is at the end.
@@ -27,6 +28,7 @@ class Traits:
         self.asked: set[str] = set()
         self.asks_strides = False
         self.graph_is_partial = False
+        self.has_lost_graph = False
         self.has_classes = False
         self.outer_class: type | None = None
         self.is_aligned: list[bool] = []

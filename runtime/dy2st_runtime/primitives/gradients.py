@@ -28,6 +28,40 @@ def gradients(unsure: Sequence[int], inputs: Sequence[torch.Tensor], *args: Any,
     return (*results, *used)
 
 
+def backward(
+    unsure: Sequence[int],
+    leaves: Sequence[torch.Tensor],
+    held: Sequence[torch.Tensor],
+    tensors: Sequence[torch.Tensor],
+    gradients: Sequence[torch.Tensor | None],
+    **kwargs: Any,
+) -> tuple[Any, ...]:
+    """Run :func:`torch.autograd.backward`; return the gradients that the leaves have then, and for each unsure one whether it has any.
+
+    Args:
+        unsure: positions of leaves that may have none; the leaf stands in the place of a gradient that does not exist.
+        leaves: the tensors whose gradients the program may look at.
+        held: what is their gradient before, which the pass may change.
+        tensors: what to differentiate.
+        gradients: of these; ``None`` for ones.
+        **kwargs: the other arguments of :func:`torch.autograd.backward`.
+    """
+    torch.autograd.backward(tensors, gradients, **kwargs)
+    results = [leaf.grad for leaf in leaves]
+    there = [int(results[position] is not None) for position in unsure]
+    return (*(leaf.detach() if grad is None else grad for leaf, grad in zip(leaves, results)), *there)
+
+
+def gradient_of(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
+    """Return ``tensor.grad`` and 1, or anything and 0 where there is none."""
+    return (tensor.detach(), 0) if tensor.grad is None else (tensor.grad, 1)
+
+
+def set_gradient(tensor: torch.Tensor, value: torch.Tensor | None) -> None:
+    """Do ``tensor.grad = value``."""
+    tensor.grad = value
+
+
 class Backward:
     """A backward pass: it computes the gradients of some inputs from those of outputs.
 

@@ -1,0 +1,74 @@
+"""What the code under capture finds in ``tensor.grad``, as the attribute of an object, so that it is a place like others.
+
+The program writes the tensor itself where it runs: this is only what is known of it while the code is captured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from dy2st.capture.writes.places import AttributePlace
+
+ACTS_FOR_USER = False
+
+
+Start = Any
+"""Where a walk through autograd's graph begins: a node of it, a leaf, or ``None`` for a tensor that requires no gradient."""
+
+
+class GradientSlot:
+    """The gradient that a tensor has at this point of the capture.
+
+    Args:
+        tensor: one from outside, or an abstract value of one that the program makes.
+        value: what it has before the capture writes it.
+    """
+
+    __slots__ = ("tensor", "value")
+
+    def __init__(self, tensor: torch.Tensor, value: Any) -> None:
+        self.tensor, self.value = tensor, value
+
+
+class Gradients:
+    """The slots of one capture.
+
+    Attributes:
+        ways: what stands for one of several tensors, by the leaf that its abstract value has in autograd's graph: where each begins.
+        leaves: tensors that the program has made leaves of autograd's graph, or has told to keep their gradient, in order.
+    """
+
+    def __init__(self) -> None:
+        self._slots: dict[int, GradientSlot] = {}
+        self.leaves: dict[int, torch.Tensor] = {}
+        self.ways: dict[int, tuple[torch.Tensor, list[Start]]] = {}
+
+    def place(self, tensor: torch.Tensor) -> AttributePlace:
+        """Return the place of the gradient of a tensor: one from outside itself, or else the abstract value."""
+        slot = self._slots.get(id(tensor))
+        if slot is None:
+            slot = self._slots[id(tensor)] = GradientSlot(tensor, None)
+            if not hasattr(tensor, "fake_mode"):
+                with torch._C.DisableTorchFunction():
+                    slot.value = tensor.grad
+        return AttributePlace(slot, "value")
+
+    def note_leaf(self, tensor: torch.Tensor) -> None:
+        """Note that a backward pass may give a tensor a gradient that the program makes."""
+        self.leaves[id(tensor)] = tensor
+
+    def link(self, value: Any, ways: Iterable[Any]) -> None:
+        """Note that a new value, of a branch or loop, is one of some others: autograd does not connect its abstract value with them."""
+        if isinstance(value, torch.Tensor) and value.requires_grad:
+            leaf = start_of(value)
+            leaf = leaf if isinstance(leaf, torch.Tensor) else leaf.next_functions[0][0].variable
+            self.ways[id(leaf)] = leaf, [start_of(way) for way in ways if isinstance(way, torch.Tensor)]
+
+
+def start_of(tensor: torch.Tensor) -> Start:
+    """Return where the history of a tensor begins."""
+    with torch._C.DisableTorchFunction():
+        return (tensor.grad_fn or tensor) if tensor.requires_grad else None
