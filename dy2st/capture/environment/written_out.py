@@ -266,3 +266,74 @@ class ForkedState:
             torch.set_rng_state(self.state)
             for device, state in zip(self.devices, self.states):
                 set_state_of_device(state, device)
+
+
+def step_by_parameter(optimizer: Any, step: Callable[[Any], Any], runs: Any, closure: Any = None) -> Any:
+    """Return ``step(optimizer, closure)`` for an optimizer that updates each parameter as if there were no others.
+
+    Args:
+        optimizer: whose parameters some may have no gradient.
+        step: of its class.
+        runs: parts of the parameters of each of its groups: from which to which, and whether its only one may have no gradient.
+        closure: computes the loss.
+    """
+    loss = None
+    if closure is not None:
+        with torch.enable_grad():
+            loss = closure()
+    part = object.__new__(type(optimizer))
+    part.__dict__.update(optimizer.__dict__)
+    for group, parts in zip(optimizer.param_groups, runs):
+        for start, stop, is_unsure in parts:
+            params = group["params"][start:stop]
+            part.param_groups = [{**group, "params": params}]
+            if is_unsure:
+                if params[0].grad is not None:
+                    step(part)
+            else:
+                step(part)
+    return loss
+
+
+def drop_gradients(params: Iterable[torch.Tensor]) -> None:
+    """Take the gradients of some tensors away."""
+    for param in params:
+        param.grad = None
+
+
+def drop_all_gradients(optimizer: Any) -> None:
+    """Do the same for all that an optimizer updates."""
+    for group in optimizer.param_groups:
+        drop_gradients(group["params"])
+
+
+def clip_grad_norm(
+    params: list[torch.Tensor], max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: Any = None
+) -> torch.Tensor:
+    """Return ``clip_grad_norm_`` of parameters of one dtype, of which some may have no gradient."""
+    max_norm, norm_type = float(max_norm), float(norm_type)
+    norms = []
+    for param in params:
+        if param.grad is not None:
+            norms.append(torch.linalg.vector_norm(param.grad, norm_type))
+    if len(norms) == 0:
+        return torch.tensor(0.0)
+    total_norm = torch.linalg.vector_norm(torch.stack(norms), norm_type)
+    if error_if_nonfinite and torch.logical_or(total_norm.isnan(), total_norm.isinf()):
+        raise RuntimeError(
+            f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be clipped. To disable "
+            "this error and scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`"
+        )
+    factor = torch.clamp(max_norm / (total_norm + 1e-6), max=1.0)
+    for param in params:
+        if param.grad is not None:
+            param.grad.mul_(factor)
+    return total_norm
+
+
+def clip_grad_value(params: list[torch.Tensor], clip_value: float, foreach: Any = None) -> None:
+    """Do the same as ``clip_grad_value_``."""
+    clip_value = float(clip_value)
+    for param in params:
+        if param.grad is not None:
+            param.grad.clamp_(min=-clip_value, max=clip_value)

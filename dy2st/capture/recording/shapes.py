@@ -251,8 +251,8 @@ class CaptureShapes(ShapeEnv):
     @staticmethod
     def _forget_answers() -> None:
         """Have torch decide anew what it was asked before: it keeps answers for ever, as if facts held in the whole program."""
-        for function in (ShapeEnv.evaluate_expr, getattr(ShapeEnv, "_inner_evaluate_expr", None)):
-            getattr(function, "cache_clear", lambda: None)()
+        for name in ("evaluate_expr", "_inner_evaluate_expr", "guard_or_defer_runtime_assert"):
+            getattr(getattr(ShapeEnv, name, None), "cache_clear", lambda: None)()
 
     def create_unbacked_symint(self, *args: Any, **kwargs: Any) -> torch.SymInt:
         """Return a new symbolic int; torch's keeper of results of operations would ask whether it is 1 from here on."""

@@ -20,7 +20,7 @@ import torch
 
 from dy2st import errors
 from dy2st.capture.values import storage
-from dy2st.capture.values.symbolic import Choosing, Order, TaggedUnion, Undefined, may_be_undefined
+from dy2st.capture.values.symbolic import Choosing, Order, TaggedUnion, Undefined, may_be_undefined, same_keys
 from dy2st.capture.writes.orders import MOVED, Known, completed, each, in_order, is_unknown, moved, order_before, reordered, same
 from dy2st.capture.writes.places import AttributePlace, ContentsPlace, ItemPlace, Place
 from dy2st.capture.writes.undo_log import UndoLog, Write
@@ -113,7 +113,7 @@ class KeyOrders:
         if (
             order is None
             or dict.__len__(table) < 2
-            or (isinstance(order, Order) and order.keys is not None and in_order(table, order) == [*storage.keys_of(table)])
+            or (isinstance(order, Order) and order.keys is not None and same_keys(in_order(table, order), [*storage.keys_of(table)]))
         ):
             return None
         return order
@@ -228,7 +228,7 @@ class KeyOrders:
         """Put the keys of the dicts that were written back in their first order, once their items are what they were."""
         for table, first in self._first.values():
             kept = [*storage.keys_of(table)]
-            if kept != first and set(kept) == set(first):
+            if not same_keys(kept, first) and set(kept) == set(first):
                 base: Any = storage.base_of(table)
                 items = {key: dict.__getitem__(table, key) for key in first}
                 base.clear(table)
@@ -243,7 +243,7 @@ class KeyOrders:
             return False
         now = storage.keys_of(table)
         kept = [key for key in self._first[id(table)][1] if key in now]
-        return kept != [*now][: len(kept)]
+        return not same_keys(kept, [*now][: len(kept)])
 
     def removed(self, table: dict[Any, Any], key: Any) -> None:
         """Note that a key is taken out: if it comes back, it comes last."""
@@ -281,7 +281,7 @@ class KeyOrders:
         """Tell whether a key is there if the keys behind it are."""
         loop = self._together.get(id(table[key]), (None, None))[1]
         keys = [*table]
-        later = keys[keys.index(key) + 1 :]
+        later = keys[next(place for place, one in enumerate(keys) if one in {key}) + 1 :]
         is_plain = self.of(table) is None
         return is_plain and loop is not None and all(self._together.get(id(table[one]), (None, None))[1] is loop for one in later)
 
@@ -321,7 +321,7 @@ class KeyOrders:
         self.check(table, session.here(), is_unknown)
         if isinstance(order, Order):
             return use(reordered(table, order))
-        if len({tuple(in_order(table, option)) for option in order.options.values()}) == 1:
+        if len({Order(tuple(in_order(table, option))) for option in order.options.values()}) == 1:
             return use(reordered(table, next(iter(order.options.values()))))
         return session.over(order, lambda option: use(reordered(table, option)))
 

@@ -242,7 +242,8 @@ def put(session: Session, tensor: torch.Tensor, value: Any) -> None:
             session.here(),
             fix="assign it in the branch that chooses the tensor",
         )
-    _held(session, real)
+    if not session.blocks.at_root:  # what it was before is what it is on the other way
+        _held(session, real)
     _check(session, tensor, value)
     session.builder.call(control.call_, (set_gradient, (session.outside.adopted(tensor), value), {}))
     _write(session, real, value)

@@ -279,14 +279,16 @@ class Order:
         self.keys = keys
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Order) and self.keys == other.keys
+        if not isinstance(other, Order) or self.keys is None or other.keys is None:
+            return isinstance(other, Order) and self.keys is other.keys
+        return same_keys(self.keys, other.keys)
 
     def __hash__(self) -> int:
         return hash(self.keys)
 
     def without(self, key: Any) -> Order:
         """Return the same without a key."""
-        return self if self.keys is None else Order(tuple(other for other in self.keys if other != key))
+        return self if self.keys is None else Order(tuple(other for other in self.keys if other not in {key}))
 
     def with_at(self, key: Any, last: bool) -> Order:
         """Return the same with a key at an end."""
@@ -299,17 +301,22 @@ class Order:
         """Return one order for both, if they agree about the keys they share."""
         if self.keys is None or other.keys is None:
             return Order(None)
-        mine, theirs = ([key for key in keys if key in rest] for keys, rest in ((self.keys, other.keys), (other.keys, self.keys)))
-        if mine != theirs:
+        mine, theirs = (dict.fromkeys(keys) for keys in (self.keys, other.keys))
+        if not same_keys([key for key in mine if key in theirs], [key for key in theirs if key in mine]):
             return None
-        results, left = [], [*other.keys]
-        for key in self.keys:
-            if key in left:
-                place = left.index(key)
-                results += left[:place]
-                del left[: place + 1]
+        results: list[Any] = []
+        for key in mine:
+            while key in theirs:
+                first = next(iter(theirs))
+                del theirs[first]
+                results += [] if first in {key} else [first]
             results.append(key)
-        return Order((*results, *left))
+        return Order((*results, *theirs))
+
+
+def same_keys(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    """Tell whether keys of dicts are the same in the same order, as a dict compares them: tensors have no truth value for ``==``."""
+    return len(one) == len(other) and all(mine in {theirs} for mine, theirs in zip(one, other))
 
 
 class OfEachCall(int):

@@ -31,7 +31,8 @@ def in_order(table: dict[Any, Any], order: Order) -> list[Any]:
     assert order.keys is not None
     held = storage.keys_of(table)
     first = [key for key in order.keys if key in held]
-    return [*first, *(key for key in held if key not in order.keys)]
+    known = set(order.keys)
+    return [*first, *(key for key in held if key not in known)]
 
 
 def reordered(table: dict[Any, Any], order: Order) -> dict[Any, Any]:
@@ -68,8 +69,9 @@ def completed(order: Any, keys: Sequence[Any]) -> Any:
 def _with_all(order: Order, keys: Sequence[Any]) -> Order:
     """Return an order of some keys."""
     assert order.keys is not None
-    first = [key for key in order.keys if key in keys or key is MOVED]
-    return Order((*first, *(key for key in keys if key not in order.keys)))
+    wanted, known = set(keys), set(order.keys)
+    first = [key for key in order.keys if key in wanted or key is MOVED]
+    return Order((*first, *(key for key in keys if key not in known)))
 
 
 def moved(order: Any) -> Any:
@@ -77,7 +79,7 @@ def moved(order: Any) -> Any:
     if isinstance(order, TaggedUnion):
         return each(order, moved)
     assert order.keys is not None
-    return order.keys[order.keys.index(MOVED) + 1 :]
+    return order.keys[next(place for place, key in enumerate(order.keys) if key is MOVED) + 1 :]
 
 
 def _is_there(value: Any) -> bool:

@@ -1,0 +1,108 @@
+"""Optimizers of torch: their steps where only the call tells which parameters have a gradient, and ``zero_grad``.
+
+An optimizer collects such parameters in lists, of which the length would be known to the program only. All of torch's but ``LBFGS``
+update one parameter as if there were no others: so each of these parameters is updated by a step of its own, in a branch.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from dy2st.capture.environment import written_out
+from dy2st.capture.library.registry import handles
+from dy2st.capture.session.session import Session
+from dy2st.capture.torch_functions import backward
+from dy2st.capture.values.symbolic import TaggedUnion
+
+
+def _separable() -> dict[types.FunctionType, types.FunctionType]:
+    """Return the steps of torch's optimizers that are the same parameter by parameter, each with a copy that has no handler."""
+    kinds = [kind for kind in vars(torch.optim).values() if isinstance(kind, type) and issubclass(kind, torch.optim.Optimizer)]
+    kinds = [kind for kind in kinds if kind not in (torch.optim.Optimizer, torch.optim.LBFGS) and "step" in vars(kind)]
+    return {step: _copy(step) for step in (inspect.unwrap(kind.step) for kind in kinds) if isinstance(step, types.FunctionType)}
+
+
+def _copy(function: types.FunctionType) -> types.FunctionType:
+    copy = types.FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    copy.__module__, copy.__qualname__, copy.__kwdefaults__ = function.__module__, function.__qualname__, function.__kwdefaults__
+    return copy
+
+
+_STEPS = _separable()
+
+
+def _handle(step: types.FunctionType) -> None:
+    plain = _STEPS[step]
+
+    @handles(step)
+    def handle(session: Session, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        runs = [list(_runs(session, group["params"])) for group in optimizer.param_groups]
+        if not any(is_unsure for group in runs for *_, is_unsure in group):
+            return session.call(plain, optimizer, *args, **kwargs)
+        return session.call(written_out.step_by_parameter, optimizer, plain, runs, *args, **kwargs)
+
+
+def _runs(session: Session, params: Any) -> Iterator[tuple[int, int, bool]]:
+    """Yield parts of the parameters, in order: one alone of which a gradient is not certain, and others together; and which it is."""
+    start = 0
+    for place, tensor in enumerate(params):
+        if isinstance(backward.get(session, tensor), TaggedUnion):
+            if start < place:
+                yield start, place, False
+            yield place, place + 1, True
+            start = place + 1
+    if start < len(params):
+        yield start, len(params), False
+
+
+for _step in _STEPS:
+    _handle(_step)
+
+
+_CLEARS = {function: _copy(function) for function in (inspect.unwrap(kind.zero_grad) for kind in (torch.optim.Optimizer, torch.nn.Module))}
+
+
+def _clear(function: types.FunctionType) -> None:
+    @handles(function)
+    def handle(session: Session, owner: Any, set_to_none: Any = True) -> None:
+        """Take the gradients away whether there are any or not, so that one program is for both."""
+        if set_to_none is not True or not (isinstance(owner, torch.nn.Module) or hasattr(owner, "_zero_grad_profile_name")):
+            session.call(_CLEARS[function], owner, set_to_none)
+        elif isinstance(owner, torch.nn.Module):
+            session.call(written_out.drop_gradients, session.call(owner.parameters))
+        else:
+            session.call(written_out.drop_all_gradients, owner)
+
+
+for _function in _CLEARS:
+    _clear(_function)
+
+
+_CLIPS = {
+    inspect.unwrap(torch.nn.utils.clip_grad_norm_): written_out.clip_grad_norm,
+    inspect.unwrap(torch.nn.utils.clip_grad_value_): written_out.clip_grad_value,
+}
+
+
+def _clip(function: Any) -> None:
+    plain = _copy(function)
+
+    @handles(function)
+    def handle(session: Session, parameters: Any, *args: Any, **kwargs: Any) -> Any:
+        parameters = parameters if isinstance(parameters, torch.Tensor) else session.call(list, parameters)
+        params = [parameters] if isinstance(parameters, torch.Tensor) else parameters
+        is_unsure = type(params) is list and any(isinstance(backward.get(session, param), TaggedUnion) for param in params)
+        if is_unsure and len({(param.dtype, param.device) for param in params}) == 1:
+            return session.call(_CLIPS[function], params, *args, **kwargs)
+        return session.call(plain, parameters, *args, **kwargs)
+
+
+for _function in _CLIPS:
+    _clip(_function)
