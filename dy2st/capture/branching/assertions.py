@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import torch
+
 from dy2st.capture.branching.branch import capture_if
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, need
@@ -33,6 +35,9 @@ def check(
         exception, arguments: what is raised if not; a text is put together where it is needed.
         about: what the exception has besides, for those who catch it.
     """
+    known = session.shapes.known(condition) if isinstance(condition, (bool, torch.SymBool)) else None
+    if known is True:
+        return
     if (
         session.in_flight.pending or session.in_flight.has_written()
     ):  # others see the exception pass, or see what was done before it
@@ -44,8 +49,12 @@ def check(
             raise raised(error)
 
         capture_if(condition, _go_on, fail, ())
-        return
-    session.builder.call(control.assert_, (condition, exception, *(wording.node_value(session, value) for value in arguments)))
+    else:
+        session.builder.call(
+            control.assert_, (condition, exception, *(wording.node_value(session, value) for value in arguments))
+        )
+    if isinstance(condition, torch.SymBool):
+        session.shapes.learn(condition.node.expr)
 
 
 def _go_on() -> None:

@@ -90,6 +90,7 @@ def run_branch(
             result = None if dead else ABSENT
         result, dead = rests.joined(session, depth, result, dead, live, join)
         session.checks.emit()
+        region.is_dead = dead
         return Outcome(region.start, region.builder, session.places.of(region), result, dead)
 
 

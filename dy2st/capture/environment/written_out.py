@@ -272,9 +272,9 @@ def step_by_parameter(optimizer: Any, step: Callable[[Any], Any], runs: Any, clo
     """Return ``step(optimizer, closure)`` for an optimizer that updates each parameter as if there were no others.
 
     Args:
-        optimizer: whose parameters some may have no gradient.
+        optimizer: of whose parameters some may have no gradient, or no state yet.
         step: of its class.
-        runs: parts of the parameters of each of its groups: from which to which, and whether its only one may have no gradient.
+        runs: parts of the parameters of each of its groups: from which to which, and whether its only one may have none of these.
         closure: computes the loss.
     """
     loss = None
@@ -289,7 +289,10 @@ def step_by_parameter(optimizer: Any, step: Callable[[Any], Any], runs: Any, clo
             part.param_groups = [{**group, "params": params}]
             if is_unsure:
                 if params[0].grad is not None:
-                    step(part)
+                    if params[0] in optimizer.state:  # each way without the questions of the other
+                        step(part)
+                    else:
+                        step(part)
             else:
                 step(part)
     return loss

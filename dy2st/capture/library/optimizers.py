@@ -1,4 +1,4 @@
-"""Optimizers of torch: their steps where only the call tells which parameters have a gradient, and ``zero_grad``.
+"""Optimizers of torch: their steps where only the call tells which parameters have a gradient or a state, and ``zero_grad``.
 
 An optimizer collects such parameters in lists, of which the length would be known to the program only. All of torch's but ``LBFGS``
 update one parameter as if there were no others: so each of these parameters is updated by a step of its own, in a branch.
@@ -17,7 +17,7 @@ from dy2st.capture.environment import written_out
 from dy2st.capture.library.registry import handles
 from dy2st.capture.session.session import Session
 from dy2st.capture.torch_functions import backward
-from dy2st.capture.values.symbolic import TaggedUnion
+from dy2st.capture.values.symbolic import TaggedUnion, may_be_undefined
 
 
 def _separable() -> dict[types.FunctionType, types.FunctionType]:
@@ -43,17 +43,17 @@ def _handle(step: types.FunctionType) -> None:
 
     @handles(step)
     def handle(session: Session, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        runs = [list(_runs(session, group["params"])) for group in optimizer.param_groups]
+        runs = [list(_runs(session, optimizer, group["params"])) for group in optimizer.param_groups]
         if not any(is_unsure for group in runs for *_, is_unsure in group):
             return session.call(plain, optimizer, *args, **kwargs)
         return session.call(written_out.step_by_parameter, optimizer, plain, runs, *args, **kwargs)
 
 
-def _runs(session: Session, params: Any) -> Iterator[tuple[int, int, bool]]:
-    """Yield parts of the parameters, in order: one alone of which a gradient is not certain, and others together; and which it is."""
+def _runs(session: Session, optimizer: Any, params: Any) -> Iterator[tuple[int, int, bool]]:
+    """Yield parts of the parameters, in order: one alone that may have no gradient or no state, others together; and which it is."""
     start = 0
     for place, tensor in enumerate(params):
-        if isinstance(backward.get(session, tensor), TaggedUnion):
+        if isinstance(backward.get(session, tensor), TaggedUnion) or may_be_undefined(dict.get(optimizer.state, tensor)):
             if start < place:
                 yield start, place, False
             yield place, place + 1, True

@@ -10,7 +10,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental import proxy_tensor
 from torch.utils import _python_dispatch
 
-from dy2st.capture.library.registry import handles
+from dy2st.capture.library.registry import handles, handles_made_by
 from dy2st.capture.recording.recorder import Recorder
 from dy2st.capture.session.session import Session
 from dy2st.capture.torch_functions.mode import TorchFunctions
@@ -43,3 +43,9 @@ def _count_function_modes(session: Session) -> int:
 @handles(detect_fake_mode, proxy_tensor.get_proxy_mode, proxy_tensor.get_innermost_proxy_mode)
 def _none(session: Session, *args: Any) -> None:
     """Refuse a mode of the user's: in one of these nothing is captured."""
+
+
+@handles_made_by(torch._disable_dynamo(lambda: None))  # type: ignore[no-untyped-call, unused-ignore]
+def _hidden_from_dynamo(session: Session, function: Any, *args: Any, **kwargs: Any) -> Any:
+    """Call what torch hides from its other compiler."""
+    return session.call(function.__wrapped__, *args, **kwargs)

@@ -178,6 +178,7 @@ def _attempt(
                 raise
             dead, again = session.in_flight.left.read() is None, False
         again, dead = rests.joined(session, depth, again, dead, live, join, False)
+        region.is_dead = dead
         again = both(session, again, rests.going(session))
         session.checks.emit()
         writes = session.places.of(region)

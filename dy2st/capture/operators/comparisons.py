@@ -285,6 +285,8 @@ def _in_plain(session: Session, value: Any, container: Any) -> Any:
         return lookup.by_identity(session, {}, value) in container
     if optional.is_open(container, "__contains__"):
         held = storage.plain(container)
+        if isinstance(value, torch.Tensor):  # found by its identity, whatever the other keys are
+            return value in held and unions.presence(held[value])
         if not _any_runtime(value, container) and may_be_undefined(held.get(value)):
             return unions.presence(held[value])
         return optional.case_split(session, container, lambda table: in_(value, table))

@@ -191,7 +191,7 @@ class Blocks:
         region = self._begin(Region, self._new_builder(self.builder), repeats, cells)
         self._note_variables(region)
         try:
-            with self._same_modes():
+            with self._same_modes(region):
                 yield region
         except errors.Dy2stError:
             raise
@@ -293,11 +293,13 @@ class Blocks:
             self._in_flight.before_failing = before
 
     @contextlib.contextmanager
-    def _same_modes(self) -> Iterator[None]:
+    def _same_modes(self, region: Region) -> Iterator[None]:
         """Switch back what a block has switched; it must not stay so where only some ways go through the block."""
         before, settings = torch.is_grad_enabled(), self._settings.values()
         try:
             yield
+            if region.is_dead:
+                return
             if any(settings.get(name, self._settings.before[name]) != values for name, values in self._settings.values().items()):
                 raise CaptureError(
                     "a setting of torch is changed where a tensor decides, and stays so after the branch or loop",

@@ -31,6 +31,7 @@ class Region:
         lists: identities of the lists that became lists of the program in it.
         iterators: those from which it took items.
         cells: the variables that it may write.
+        is_dead: whether it always ends with an exception that nobody catches: then nothing follows that could find what it leaves.
     """
 
     start: int
@@ -43,6 +44,7 @@ class Region:
     lists: list[int] = dataclasses.field(default_factory=list)
     iterators: list[Any] = dataclasses.field(default_factory=list)
     cells: Sequence[Place] = ()
+    is_dead: bool = False
 
 
 @dataclasses.dataclass(eq=False)
