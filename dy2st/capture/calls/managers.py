@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture.environment import written_out
+from dy2st.capture.environment.users_code import is_converted_module
 from dy2st.capture.library.settings import set_in_program
 from dy2st.capture.library.surroundings import check_manager
 from dy2st.capture.looping.generators import UserGenerator
@@ -47,7 +47,7 @@ def _is_users(kind: type) -> bool:
     """Tell whether the methods of a class of context managers can be converted."""
     by_user = any(isinstance(getattr(kind, name, None), FunctionType) for name in ("__enter__", "__exit__"))
     is_library = kind.__module__.partition(".")[0] in ("torch", "contextlib", "dy2st")
-    return by_user and (not is_library or kind.__module__ == written_out.__name__)
+    return by_user and (not is_library or is_converted_module(kind.__module__))
 
 
 def _one_of(session: Session, union: TaggedUnion) -> Any:

@@ -340,3 +340,22 @@ def clip_grad_value(params: list[torch.Tensor], clip_value: float, foreach: Any 
     for param in params:
         if param.grad is not None:
             param.grad.clamp_(min=-clip_value, max=clip_value)
+
+
+class HookHandle:
+    """What registering a hook of a tensor gives: the program takes the hook off when it gets there."""
+
+    def remove(self) -> None:
+        """Take the hook off."""
+        removed(self)
+
+    def __enter__(self) -> HookHandle:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.remove()
+
+
+def removed(handle: HookHandle) -> NoReturn:
+    """Take a hook off; the program does."""
+    raise NotImplementedError

@@ -52,6 +52,7 @@ from dy2st_runtime.ir.structure import (
     Shared,
     Structure,
     TaggedUnionOf,
+    TupleOf,
     VariableOf,
 )
 from dy2st_runtime.ir.unflattening import HOLDERS, kind_of_table, unflatten
@@ -218,7 +219,10 @@ class Describer:
             return CollectionOf("range", (self.describe((value.start, value.stop, value.step), what),))
         if isinstance(value, AbstractTuple):
             return CollectionOf("tuple", (self.describe(value.items, what),))
-        return CollectionOf(str(kind_of_table(value)), (self.described(items_of(self.session, value), what),))
+        kind, inside = str(kind_of_table(value)), self.described(items_of(self.session, value), what)
+        if kind == "defaultdict":
+            inside = TupleOf((self.describe(value.default_factory, what), inside))
+        return CollectionOf(kind, (inside,))
 
     def _check_copy(self, value: Any, what: str) -> None:
         """Check that two that may be one object in Python, and are two in a program, must not be left both."""

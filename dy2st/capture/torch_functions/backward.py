@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from dy2st.capture.recording import failing
 from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.recording.recorder import fresh_number
 from dy2st.capture.session.session import Session
@@ -55,13 +56,18 @@ def _run(session: Session, tensors: Sequence[Any], gradients: Sequence[Any], ret
             session.here(),
             fix="use torch.func.grad or torch.autograd.grad there",
         )
+    failing.refuse_if_named(session, RuntimeError(), "backward()", "call it outside of the try statement")
     abstracts = [session.outside.adopted(tensor) for tensor in tensors]
     wanted = None if inputs is None else [session.outside.behind(tensor) for tensor in _tuple(inputs)]
     reached = dict(_reached(session, abstracts, wanted))
     leaves = [tensor for _, tensor in reached.values()]
     before = [_held(session, leaf) for leaf in leaves]
     parts = [part for held in before for part in _tensors_of(held)]
-    results = [_new(session, leaf, bool(create)) if _may_be_new(held, create) else None for leaf, held in zip(leaves, before)]
+    replaced = [bool(create) or id(leaf) in session.gradients.leaves and not leaf.is_leaf for leaf in leaves]
+    results = [
+        _new(session, leaf, bool(create)) if is_replaced or not isinstance(held, torch.Tensor) else None
+        for leaf, held, is_replaced in zip(leaves, before, replaced)
+    ]
     unsure = [place for place, (is_sure, _) in enumerate(reached.values()) if not is_sure]
     tags = [fresh_number(session.shapes, "int") for _ in unsure]
     options = {"retain_graph": retain, "create_graph": create, "inputs": None if inputs is None else _tuple(inputs)}
@@ -69,15 +75,18 @@ def _run(session: Session, tensors: Sequence[Any], gradients: Sequence[Any], ret
     session.builder.call(control.call_, (backward, given, options), {}, (*results, *tags))
     tag_of = dict(zip(unsure, tags))
     for index, (leaf, held, result) in enumerate(zip(leaves, before, results)):
-        if result is None:  # the pass has added to what was there
+        if result is None:  # the pass has added to what was there in place
             continue
-        new = result if index not in tag_of else session.new_union(tag_of[index], {0: held if create else None, 1: result})
-        _write(session, leaf, _where_missing(session, held, new) if not create else new)
+        without = held if replaced[index] else None
+        new = result if index not in tag_of else _one_of(session, tag_of[index], without, result)
+        _write(session, leaf, new if replaced[index] else _where_missing(session, held, new))
 
 
-def _may_be_new(held: Any, create: Any) -> bool:
-    """Tell whether a leaf may have another tensor as its gradient after the pass: it adds in place, if it records no graph."""
-    return bool(create) or not isinstance(held, torch.Tensor)
+def _one_of(session: Session, tag: Any, without: Any, result: torch.Tensor) -> Any:
+    """Return what a tensor has as its gradient where the pass may reach it."""
+    if not isinstance(without, TaggedUnion):
+        return session.new_union(tag, {0: without, 1: result})
+    return session.over(session.new_union(tag, {0: None, 1: result}), lambda option: without if option is None else option)
 
 
 def _where_missing(session: Session, held: Any, new: Any) -> Any:

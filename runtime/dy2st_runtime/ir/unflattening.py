@@ -197,6 +197,7 @@ COLLECTIONS: dict[str, Callable[[Any], Any]] = {
     "numpy.generic": lambda tensor: as_array(tensor)[()],
     "numpy.dtype": np.dtype,
     "Counter": collections.Counter,
+    "defaultdict": lambda parts: collections.defaultdict(*parts),
     **{f"defaultdict({name})": functools.partial(collections.defaultdict, factory) for name, factory in _FACTORIES.items()},
 }
 
@@ -229,13 +230,16 @@ _CONSTANT_NUMBER = re.compile(r"numpy\.generic\[([<>|][biufc][0-9]+)\]", re.ASCI
 
 
 def kind_of_table(value: Any) -> str | None:
-    """Return the kind of collection that a ``Counter`` or ``defaultdict`` is; ``None`` for anything else."""
+    """Return the kind of collection that a ``Counter`` or ``defaultdict`` is; ``None`` for anything else.
+
+    One whose factory has no name here is made of the factory and what is in it.
+    """
     if type(value) is collections.Counter:
         return "Counter"
     if type(value) is not collections.defaultdict:
         return None
     names = (f"defaultdict({name})" for name, factory in _FACTORIES.items() if value.default_factory is factory)
-    return next(names, None)
+    return next(names, "defaultdict")
 
 
 _HEAP_TYPE = 1 << 9
