@@ -419,16 +419,6 @@ def test_a_reentrant_checkpoint_gives_eagers_gradients():
     assert torch.equal(x.grad, y.grad)
 
 
-def test_backward_inside_is_refused_and_names_autograd_grad():
-    def f(x):
-        w = torch.zeros(3, requires_grad=True, **D)
-        ((w - x) ** 2).sum().backward()
-        return w.grad
-
-    with pytest.raises(dy2st.errors.CaptureError, match=r"torch\.autograd\.grad"):
-        dy2st.to_static(f)(vec(1, 2, 3))
-
-
 class Accumulating(nn.Module):
     """Takes the gradients that have come to its buffer and parameter, as codebooks with moving averages do."""
 
@@ -465,30 +455,6 @@ def test_gradients_from_before_the_call_are_read_at_each_call():
             found.append((model(x), model(-x), model.mean.clone()))
         same(*found)
     assert len(static.forward.program_cache) <= 5
-
-
-def test_a_gradient_that_is_written_inside_is_refused():
-    model = Accumulating()
-    model.mean.grad = torch.ones(3, **D)
-
-    def f(x):
-        model.mean.grad = None
-        return x
-
-    with pytest.raises(dy2st.errors.CaptureError, match=r"torch\.autograd\.grad"):
-        dy2st.to_static(f)(vec(1, 2, 3))
-
-
-def test_optimizer_step_is_refused():
-    layer = nn.Linear(3, 3, **D)
-    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
-
-    def f(x):
-        optimizer.step()
-        return x
-
-    with pytest.raises(dy2st.errors.CaptureError, match="outside of the static function"):
-        dy2st.to_static(f)(vec(1, 2, 3))
 
 
 @pytest.mark.parametrize("read", [lambda x: memoryview(x.detach().numpy()), lambda x: [x.untyped_storage()[0]]])

@@ -10,10 +10,8 @@ from torch.nn.utils import parametrizations, parametrize
 from torch.utils.hooks import RemovableHandle
 
 from dy2st import errors
-from dy2st.capture.environment import written_out
 from dy2st.capture.library.registry import handles, refuses
 from dy2st.capture.session.session import Session
-from dy2st_runtime.primitives import control
 
 _CHANGING = [vars(torch.nn.Module)[name] for name in dir(torch.nn.Module) if name.startswith("register") and name.endswith("hook")]
 
@@ -39,12 +37,6 @@ def _decided(function: Callable[..., Any]) -> Callable[..., Any]:
 
 for _function in (*_CHANGING, RemovableHandle.remove):
     handles(_function)(_decided(_function))
-
-@handles(written_out.removed)
-def _removed(session: Session, handle: Any) -> None:
-    """Take a hook of a tensor off when the program runs."""
-    session.builder.call_raw(control.call_, (RemovableHandle.remove, (session.builder.object_node(handle),), {}))
-
 
 refuses(
     parametrize.register_parametrization,

@@ -17,14 +17,15 @@ _TAKES_CHOICES: set[Handler] = set()
 
 def handler_of(function: Any) -> Handler | None:
     """Return the handler of a builtin or library function; ``None`` for any other."""
-    if isinstance(function, FunctionType) and function.__code__ in _MADE:
-        return _with_function(_MADE[function.__code__], function)
     if isinstance(type(function).__hash__, FunctionType):
         return None  # an object of the user's, whose code is asked by nobody
     try:
-        return _HANDLERS.get(_original(function))
+        known = _HANDLERS.get(_original(function))
     except TypeError:
         return None
+    if known is None and isinstance(function, FunctionType) and function.__code__ in _MADE:
+        return _with_function(_MADE[function.__code__], function)
+    return known
 
 
 def _with_function(handler: Handler, function: Any) -> Handler:

@@ -56,6 +56,8 @@ def _run(session: Session, tensors: Sequence[Any], gradients: Sequence[Any], ret
             session.here(),
             fix="use torch.func.grad or torch.autograd.grad there",
         )
+    for hook in session.gradients.hooks:
+        hook.check()
     failing.refuse_if_named(session, RuntimeError(), "backward()", "call it outside of the try statement")
     abstracts = [session.outside.adopted(tensor) for tensor in tensors]
     wanted = None if inputs is None else [session.outside.behind(tensor) for tensor in _tuple(inputs)]

@@ -19,7 +19,6 @@ from torch.nested._internal.nested_tensor import NestedTensor
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_any, tree_leaves
 
-from dy2st.capture.environment import written_out
 from dy2st.capture.recording import failing
 from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.session.session import Session
@@ -170,13 +169,6 @@ def _tolist(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str
             "tolist() of a tensor whose length is known only at run time", session.here(), fix="keep working on the tensor"
         )
     return [row.tolist() for row in tensor.unbind(0)]
-
-
-@handles_torch(torch.Tensor.register_hook, torch.Tensor.register_post_accumulate_grad_hook)
-def _register_hook(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    handle = session.call(written_out.HookHandle)
-    session.builder.stands_for(handle, session.builder.call(control.call_, (func, tuple(args), kwargs)))
-    return handle
 
 
 @handles_torch(torch.Tensor.retain_grad)

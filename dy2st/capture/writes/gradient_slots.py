@@ -5,12 +5,14 @@ The program writes the tensor itself where it runs: this is only what is known o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import dataclasses
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 
 from dy2st.capture.writes.places import AttributePlace
+from dy2st.errors import Location
 
 ACTS_FOR_USER = False
 
@@ -33,16 +35,31 @@ class GradientSlot:
         self.tensor, self.value = tensor, value
 
 
+@dataclasses.dataclass(frozen=True)
+class Hook:
+    """A hook of a tensor that the program registers as the function of Python that it is.
+
+    Attributes:
+        check: raises where it must not run in a backward pass of the program.
+        location: the user's line.
+    """
+
+    check: Callable[[], None]
+    location: Location | None
+
+
 class Gradients:
     """The slots of one capture.
 
     Attributes:
         ways: what stands for one of several tensors, by the leaf that its abstract value has in autograd's graph: where each begins.
+        hooks: hooks of tensors that are functions of Python.
         leaves: tensors that the program has made leaves of autograd's graph, or has told to keep their gradient, in order.
     """
 
     def __init__(self) -> None:
         self._slots: dict[int, GradientSlot] = {}
+        self.hooks: list[Hook] = []
         self.leaves: dict[int, torch.Tensor] = {}
         self.ways: dict[int, tuple[torch.Tensor, list[Start]]] = {}
 

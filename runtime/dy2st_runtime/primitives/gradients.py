@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch.autograd.function import once_differentiable
 
+from dy2st_runtime.errors import Dy2stError
+
 
 def gradients(unsure: Sequence[int], inputs: Sequence[torch.Tensor], *args: Any, **kwargs: Any) -> tuple[Any, ...]:
     """Return the gradients of the inputs, then for each unsure one whether it has any.
@@ -48,6 +50,11 @@ def backward(
     """
     torch.autograd.backward(tensors, gradients, **kwargs)
     results = [leaf.grad for leaf in leaves]
+    if any(result is None and position not in unsure for position, result in enumerate(results)):
+        raise Dy2stError(
+            "a hook of a tensor has taken a gradient away in the backward pass of a program that goes on with it; "
+            "take it away after backward()"
+        )
     there = [int(results[position] is not None) for position in unsure]
     return (*(leaf.detach() if grad is None else grad for leaf, grad in zip(leaves, results)), *there)
 
@@ -60,6 +67,11 @@ def gradient_of(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
 def set_gradient(tensor: torch.Tensor, value: torch.Tensor | None) -> None:
     """Do ``tensor.grad = value``."""
     tensor.grad = value
+
+
+def register_block(tensor: torch.Tensor, block: Backward) -> Any:
+    """Register a hook of a tensor that is a block of the program; return the handle that removes it."""
+    return tensor.register_hook(lambda gradient: block.run((gradient,))[0])
 
 
 class Backward:

@@ -1,0 +1,122 @@
+"""Hooks of tensors: the program registers them when it runs.
+
+A hook that uses what the function computes is a block of the program, as the backward of an ``autograd.Function`` is. Any other is
+called as the function of Python that it is; what it writes is there when the backward pass has run, so that one that writes must
+not run in a backward pass of the same program, which would not know of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import torch
+from torch.utils.hooks import RemovableHandle
+
+from dy2st.capture.branching.branch import run_branch
+from dy2st.capture.branching.transformed import is_outside, kind_of
+from dy2st.capture.environment import written_out
+from dy2st.capture.library.registry import handles
+from dy2st.capture.recording.block import align_operands
+from dy2st.capture.session.session import Session
+from dy2st.capture.torch_functions.registry import handles_torch
+from dy2st.capture.values.signals import NeedsRuntimeList
+from dy2st.capture.values.symbolic import CAPTURE_VALUES, RuntimeFunction
+from dy2st.capture.writes.gradient_slots import Hook
+from dy2st.capture.writes.places import cell_value
+from dy2st.errors import CaptureError, Dy2stError
+from dy2st_runtime.primitives import control
+from dy2st_runtime.primitives.gradients import register_block
+
+
+@handles_torch(torch.Tensor.register_hook, torch.Tensor.register_post_accumulate_grad_hook)
+def _register(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    tensor, hook = (*args, *kwargs.values())
+    is_before = func is torch.Tensor.register_hook
+    if is_before and _uses_program(session, hook):
+        node = session.builder.call(control.call_, (register_block, (tensor, _block(session, tensor, hook)), {}))
+    else:
+        session.gradients.hooks.append(Hook(lambda: _check(session, tensor, hook, is_before), session.here()))
+        node = session.builder.call(control.call_, (func, (tensor, hook), {}))
+    handle = session.call(written_out.HookHandle)
+    session.builder.stands_for(handle, node)
+    return handle
+
+
+def _uses_program(session: Session, hook: Any) -> bool:
+    """Tell whether a hook finds values of the program in the variables around it."""
+    held = [cell_value(cell) for cell in getattr(hook, "__closure__", None) or ()]
+    held += [*(getattr(hook, "__defaults__", None) or ()), *(getattr(hook, "__kwdefaults__", None) or {}).values()]
+    return any(isinstance(value, CAPTURE_VALUES) or session.fakes.is_abstract(value) for value in held)
+
+
+def _block(session: Session, tensor: torch.Tensor, hook: Any) -> RuntimeFunction:
+    """Record a hook as a block that takes the gradient and gives another one, or ``None``."""
+    kind = dataclasses.replace(
+        kind_of(session.outside.adopted(tensor)), strides=None, requires_grad=False, is_leaf=True, kind=torch.Tensor
+    )
+    leaves: list[torch.Tensor] = []
+
+    def body() -> Any:
+        leaves.append(session.new_value(kind))
+        session.builder.bind(leaves[0], session.builder.placeholder("grad", leaves[0]))
+        return session.call(hook, leaves[0])
+
+    outcome = _run(session, hook, body)
+    result = None if outcome.dead else outcome.result
+    if result is not None and not isinstance(result, torch.Tensor):
+        raise _refused(session, hook, f"gives a {type(result).__name__} on some ways")
+    block = outcome.builder.finish((result,))
+    like = (session.builder.argument(session.outside.adopted(tensor)),)
+    value = RuntimeFunction()
+    session.builder.bind(
+        (value,), session.builder.call_raw(control.transform_, ("backward", block, like, align_operands(outcome.builder)))
+    )
+    return value
+
+
+def _run(session: Session, hook: Any, body: Any) -> Any:
+    session.transforms.append("backward")
+    try:
+        outcome = run_branch(session, body, ())
+    except NeedsRuntimeList:
+        raise _refused(session, hook, "changes a list that is older") from None
+    finally:
+        session.transforms.pop()
+    written = next((write for write in outcome.writes.values() if is_outside(session, write, outcome.start)), None)
+    if written is not None:
+        raise _refused(session, hook, f"writes {written.place}, which is outside of it")
+    return outcome
+
+
+def _refused(session: Session, hook: Any, what: str) -> CaptureError:
+    return CaptureError(
+        f"the hook {getattr(hook, '__qualname__', repr(hook))} {what}, and runs in a backward pass of the program",
+        session.here(),
+        fix="do it after backward(), with what is in tensor.grad, or call backward() outside of the static function",
+    )
+
+
+def _check(session: Session, tensor: torch.Tensor, hook: Any, is_before: bool) -> None:
+    """Check a hook that a backward pass of the program may call as it is: it must not write what the program may know.
+
+    Raises:
+        CaptureError: it writes something, or cannot be looked into.
+    """
+    kind = dataclasses.replace(kind_of(session.outside.adopted(tensor)), requires_grad=not is_before, is_leaf=True, strides=None)
+
+    def body() -> Any:
+        value = session.new_value(kind)
+        session.builder.bind(value, session.builder.placeholder("grad", value))
+        return session.call(hook, value)
+
+    try:
+        _run(session, hook, body)
+    except Dy2stError as error:
+        raise error if isinstance(error, CaptureError) else _refused(session, hook, str(error)) from None
+
+
+@handles(written_out.removed)
+def _removed(session: Session, handle: Any) -> None:
+    """Take a hook of a tensor off when the program runs."""
+    session.builder.call_raw(control.call_, (RemovableHandle.remove, (session.builder.object_node(handle),), {}))
