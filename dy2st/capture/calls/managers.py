@@ -34,6 +34,8 @@ def managed(manager: Any) -> Any:
     if session is not None and isinstance(manager, TaggedUnion):
         return _one_of(session, manager)
     kind = type(manager)
+    if session is not None and kind is torch.autograd.profiler.record_function:
+        return contextlib.nullcontext(manager)  # a label of the code of the capture, which does not run with the program
     if session is not None:
         check_manager(session, manager)
     if session is not None and kind is _GENERATOR_MANAGER and session.tracker.source_of(manager) is None:

@@ -37,6 +37,9 @@ _OF_MODULES = frozenset(
 )  # fmt: skip
 """Methods of ``nn.Module`` that change it, or have the user's code do it: what they write is noted as in the user's code."""
 
+_OF_FUNCTIONAL = frozenset(("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"))
+"""Functions of ``torch.nn.functional`` that compare sizes, which only the call may know."""
+
 _STANDARD_LIBRARY = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
 _SITE_PACKAGES = ("site-packages", "dist-packages")
 
@@ -47,6 +50,8 @@ def is_skipped(function: Any) -> bool:
         module = function.__module__
         if module == "torch.nn.modules.module":
             return function.__qualname__ not in _OF_MODULES
+        if module == "torch.nn.functional":
+            return function.__qualname__ not in _OF_FUNCTIONAL
         return not _is_in(module, CONVERTED_MODULES) or module == "torch.distributions.kl"  # it keeps what it has found
     file = getattr(getattr(function, "__code__", None), "co_filename", "")
     in_library = any(file.startswith(path) for path in _STANDARD_LIBRARY) and not any(s in file for s in _SITE_PACKAGES)

@@ -268,19 +268,20 @@ class ForkedState:
                 set_state_of_device(state, device)
 
 
-def step_by_parameter(optimizer: Any, step: Callable[[Any], Any], runs: Any, closure: Any = None) -> Any:
-    """Return ``step(optimizer, closure)`` for an optimizer that updates each parameter as if there were no others.
+def loss_of(closure: Callable[[], Any]) -> Any:
+    """Return what an optimizer gets of a closure."""
+    with torch.enable_grad():
+        return closure()
+
+
+def step_by_parameter(optimizer: Any, step: Callable[[Any], Any], runs: Any) -> None:
+    """Do ``step(optimizer)`` for an optimizer that updates each parameter as if there were no others.
 
     Args:
         optimizer: of whose parameters some may have no gradient, or no state yet.
         step: of its class.
         runs: parts of the parameters of each of its groups: from which to which, and whether its only one may have none of these.
-        closure: computes the loss.
     """
-    loss = None
-    if closure is not None:
-        with torch.enable_grad():
-            loss = closure()
     part = object.__new__(type(optimizer))
     part.__dict__.update(optimizer.__dict__)
     for group, parts in zip(optimizer.param_groups, runs):
@@ -295,7 +296,6 @@ def step_by_parameter(optimizer: Any, step: Callable[[Any], Any], runs: Any, clo
                         step(part)
             else:
                 step(part)
-    return loss
 
 
 def drop_gradients(params: Iterable[torch.Tensor]) -> None:

@@ -42,11 +42,14 @@ def _handle(step: types.FunctionType) -> None:
     plain = _STEPS[step]
 
     @handles(step)
-    def handle(session: Session, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+    def handle(session: Session, optimizer: Any, closure: Any = None) -> Any:
+        loss = None if closure is None else session.call(written_out.loss_of, closure)
         runs = [list(_runs(session, optimizer, group["params"])) for group in optimizer.param_groups]
-        if not any(is_unsure for group in runs for *_, is_unsure in group):
-            return session.call(plain, optimizer, *args, **kwargs)
-        return session.call(written_out.step_by_parameter, optimizer, plain, runs, *args, **kwargs)
+        if any(is_unsure for group in runs for *_, is_unsure in group):
+            session.call(written_out.step_by_parameter, optimizer, plain, runs)
+        else:
+            session.call(plain, optimizer)
+        return loss
 
 
 def _runs(session: Session, optimizer: Any, params: Any) -> Iterator[tuple[int, int, bool]]:

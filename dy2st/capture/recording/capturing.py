@@ -12,6 +12,7 @@ from dy2st.capture.recording.fake_values import FakeValues
 from dy2st.capture.recording.in_flight import InFlight
 from dy2st.capture.recording.shapes import CaptureShapes
 from dy2st.capture.types import tensor_traits
+from dy2st.capture.writes.gradient_slots import Gradients
 
 
 class _Outside(tensor_traits.Outside, Protocol):
@@ -34,6 +35,7 @@ class Capturing(tensor_traits.Capturing, Protocol):
     shapes: CaptureShapes
     fakes: FakeValues
     in_flight: InFlight
+    gradients: Gradients
 
     def recording(self) -> contextlib.AbstractContextManager[None]: ...
 

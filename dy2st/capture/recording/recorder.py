@@ -22,6 +22,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from dy2st.capture.recording import failing, shapes_of_results
 from dy2st.capture.recording.capturing import Capturing
 from dy2st.capture.recording.eager_errors import of_dtypes, of_eager, symbols_of_operands, without_abstract
+from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.recording.overlap import refused_overlap
 from dy2st.capture.recording.shapes import CaptureShapes
 from dy2st.capture.recording.shapes_of_results import Learned, learned, of_any_number
@@ -34,6 +35,8 @@ from dy2st_runtime.primitives import scalars
 
 ACTS_FOR_USER = False
 
+_COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
+_WITHOUT_GRADIENT = frozenset(present("data.default", "detach.default", "detach_.default", "_version.default"))
 _NOT_RECORDED = {torch.ops.prim.device.default, *present(
     "size.default", "sym_size.default", "sym_size.int", "sym_stride.default", "sym_stride.int", "sym_numel.default",
     "sym_storage_offset.default", "is_contiguous.default", "is_contiguous.memory_format", "dim.default", "is_same_size.default",
@@ -108,7 +111,7 @@ class Recorder(ProxyTorchDispatchMode):
         facts = self._facts_before()
         shapes.notes_stretching, shapes.written_sizes = facts is not None, _written_sizes(func, args)
         try:
-            result = self._run(func, args, kwargs)
+            result = self._with_graph(func, (args, kwargs), self._run(func, args, kwargs))
             self._check_overlap(func, args)
             refused = of_dtypes(func, args, kwargs)
             if refused is not None:
@@ -128,6 +131,24 @@ class Recorder(ProxyTorchDispatchMode):
         if func in _DROPPING and (not args[2] or args[1] == 0):  # the abstract value's result is another one than its operand
             return args[0]
         return self._recorded(func, args, kwargs, result)
+
+    def _with_graph(self, func: Any, operands: Any, result: Any) -> Any:
+        """Return the result of an operation; one made of others has a gradient where its operands have, whatever made its shape."""
+        if not torch.is_grad_enabled() or not func.has_kernel_for_dispatch_key(_COMPOSITE) or func in _WITHOUT_GRADIENT:
+            return result
+        given = [leaf for leaf in tree_leaves(operands) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+        if not given:
+            return result
+
+        def attached(value: torch.Tensor) -> torch.Tensor:
+            if value.requires_grad or not (value.is_floating_point() or value.is_complex()):
+                return value
+            with quiet():
+                value = value.detach().requires_grad_().view_as(value)
+            self.session.gradients.link(value, [given])
+            return value
+
+        return tree_map_only(torch.Tensor, attached, result)
 
     def _recorded(self, func: Any, args: Any, kwargs: Any, result: Any) -> Any:
         tree_map_only(FakeTensor, self._check_result, result)

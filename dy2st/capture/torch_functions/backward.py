@@ -61,8 +61,8 @@ def _run(session: Session, tensors: Sequence[Any], gradients: Sequence[Any], ret
     failing.refuse_if_named(session, RuntimeError(), "backward()", "call it outside of the try statement")
     abstracts = [session.outside.adopted(tensor) for tensor in tensors]
     wanted = None if inputs is None else [session.outside.behind(tensor) for tensor in _tuple(inputs)]
-    reached = dict(_reached(session, abstracts, wanted))
-    leaves = [tensor for _, tensor in reached.values()]
+    reached, others = _reached(session, abstracts, wanted)
+    leaves = [tensor for _, tensor in reached]
     before = [_held(session, leaf) for leaf in leaves]
     parts = [part for held in before for part in _tensors_of(held)]
     replaced = [bool(create) or id(leaf) in session.gradients.leaves and not leaf.is_leaf for leaf in leaves]
@@ -70,10 +70,11 @@ def _run(session: Session, tensors: Sequence[Any], gradients: Sequence[Any], ret
         _new(session, leaf, bool(create)) if is_replaced or not isinstance(held, torch.Tensor) else None
         for leaf, held, is_replaced in zip(leaves, before, replaced)
     ]
-    unsure = [place for place, (is_sure, _) in enumerate(reached.values()) if not is_sure]
+    unsure = [place for place, (is_sure, _) in enumerate(reached) if not is_sure]
     tags = [fresh_number(session.shapes, "int") for _ in unsure]
     options = {"retain_graph": retain, "create_graph": create, "inputs": None if inputs is None else _tuple(inputs)}
-    given = (unsure, [session.outside.adopted(leaf) for leaf in leaves], parts, tensors, gradients)
+    adopted = [[session.outside.adopted(leaf) for leaf in part] for part in (leaves, others)]
+    given = (unsure, *adopted, parts, tensors, gradients)
     session.builder.call(control.call_, (backward, given, options), {}, (*results, *tags))
     tag_of = dict(zip(unsure, tags))
     for index, (leaf, held, result) in enumerate(zip(leaves, before, results)):
@@ -118,13 +119,19 @@ def _new(session: Session, leaf: torch.Tensor, has_graph: bool) -> torch.Tensor:
 # -- which tensors a backward pass reaches -------------------------------------------------------------------------------------
 
 
-def _reached(session: Session, roots: Sequence[torch.Tensor], wanted: Any) -> Iterator[tuple[int, tuple[bool, torch.Tensor]]]:
-    """Yield the tensors that may get a gradient, by identity: whether they get one on every way, and the tensor."""
+def _reached(
+    session: Session, roots: Sequence[torch.Tensor], wanted: Any
+) -> tuple[list[tuple[bool, torch.Tensor]], list[torch.Tensor]]:  # fmt: skip
+    """Return the tensors that may get a gradient, with whether they get one on every way, and those that get none."""
     walk = _Walk(session)
     sure, maybe = walk.of_all(map(start_of, roots))
+    reached, others = [], []
     for tensor in walk.known.values() if wanted is None else wanted:
         if id(tensor) in maybe or walk.is_partial:
-            yield id(tensor), (id(tensor) in sure, tensor)
+            reached.append((id(tensor) in sure, tensor))
+        else:
+            others.append(tensor)
+    return reached, others
 
 
 class _Walk:
@@ -187,7 +194,7 @@ class _Walk:
         if id(leaf) in self._done:
             return self._done[id(leaf)]
         self._open.add(id(leaf))
-        ways = [self.of_all([start]) for start in self._ways[id(leaf)][1]]
+        ways = [self.of_all(starts) for starts in self._ways[id(leaf)][1]]
         self._open.discard(id(leaf))
         self._cycles.discard(id(leaf))
         result = set.intersection(*(way[0] for way in ways)), set.union(*(way[1] for way in ways))

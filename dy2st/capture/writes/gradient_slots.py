@@ -52,7 +52,8 @@ class Gradients:
     """The slots of one capture.
 
     Attributes:
-        ways: what stands for one of several tensors, by the leaf that its abstract value has in autograd's graph: where each begins.
+        ways: what stands for one of several tensors, or is computed of some, by the leaf that its abstract value has in autograd's
+            graph: for each way where the histories begin.
         hooks: hooks of tensors that are functions of Python.
         leaves: tensors that the program has made leaves of autograd's graph, or has told to keep their gradient, in order.
     """
@@ -61,7 +62,7 @@ class Gradients:
         self._slots: dict[int, GradientSlot] = {}
         self.hooks: list[Hook] = []
         self.leaves: dict[int, torch.Tensor] = {}
-        self.ways: dict[int, tuple[torch.Tensor, list[Start]]] = {}
+        self.ways: dict[int, tuple[torch.Tensor, list[list[Start]]]] = {}
 
     def place(self, tensor: torch.Tensor) -> AttributePlace:
         """Return the place of the gradient of a tensor: one from outside itself, or else the abstract value."""
@@ -78,14 +79,20 @@ class Gradients:
         self.leaves[id(tensor)] = tensor
 
     def link(self, value: Any, ways: Iterable[Any]) -> None:
-        """Note that a new value, of a branch or loop, is one of some others: autograd does not connect its abstract value with them."""
+        """Note that a new value is one of some others, or computed of some of them: autograd does not connect its abstract value with
+        them.
+        """
         if isinstance(value, torch.Tensor) and value.requires_grad:
             leaf = start_of(value)
             leaf = leaf if isinstance(leaf, torch.Tensor) else leaf.next_functions[0][0].variable
-            self.ways[id(leaf)] = leaf, [start_of(way) for way in ways if isinstance(way, torch.Tensor)]
+            self.ways[id(leaf)] = leaf, [_starts(way) for way in ways]
 
 
 def start_of(tensor: torch.Tensor) -> Start:
     """Return where the history of a tensor begins."""
     with torch._C.DisableTorchFunction():
         return (tensor.grad_fn or tensor) if tensor.requires_grad else None
+
+
+def _starts(way: Any) -> list[Start]:
+    return [start_of(tensor) for tensor in (way if isinstance(way, list) else [way]) if isinstance(tensor, torch.Tensor)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Collection, Sequence
 from typing import Any, cast
 
@@ -19,7 +20,7 @@ from dy2st_runtime.ir.printing import target_name
 from dy2st_runtime.ir.program import Block, Location
 from dy2st_runtime.ir.structure import Leaf, walk
 from dy2st_runtime.primitives import control
-from dy2st_runtime.primitives.gradients import gradients
+from dy2st_runtime.primitives.gradients import backward, gradient_of, gradients, set_gradient
 from dy2st_runtime.primitives.raising import Recipe, has_own_text
 from dy2st_runtime.primitives.tensor_data import set_data
 
@@ -29,12 +30,45 @@ _MOST_LINKS = 16
 _LEAVE = "leave_"
 """The target of an operation of a recording that keeps what has been written until then."""
 
-_GRADIENTS = "gradients"
-_TARGETS: dict[Any, str] = {set_data: DATA_TARGET, gradients: _GRADIENTS}
-"""Functions of Python that a program may call, and that are there wherever it is loaded."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Call:
+    """A function of Python that a program may call, and that is there wherever it is loaded.
+
+    Attributes:
+        function: itself.
+        count: how many arguments it takes at least; exactly, if it takes no more.
+        options: the names of those that have one.
+        takes_more: whether it takes more.
+        wanted: what the arguments should be, for the error.
+    """
+
+    function: Any
+    count: int
+    wanted: str
+    options: frozenset[str] = frozenset()
+    takes_more: bool = False
+
+    def fits(self, args: Sequence[Any], kwargs: Collection[str]) -> bool:
+        """Tell whether it takes such arguments."""
+        is_enough = len(args) >= self.count if self.takes_more else len(args) == self.count
+        return is_enough and set(kwargs) <= self.options
+
+
 _OPTIONS_OF_GRADIENTS = frozenset(
     ("grad_outputs", "retain_graph", "create_graph", "only_inputs", "allow_unused", "is_grads_batched", "materialize_grads")
 )
+_CALLS: dict[str, _Call] = {
+    DATA_TARGET: _Call(set_data, 2, "two tensors"),
+    "gradients": _Call(gradients, 3, "what torch.autograd.grad takes", _OPTIONS_OF_GRADIENTS, takes_more=True),
+    "backward": _Call(
+        backward, 6, "what torch.autograd.backward takes", frozenset(("retain_graph", "create_graph", "inputs"))
+    ),
+    "gradient_of": _Call(gradient_of, 1, "a tensor"),
+    "set_gradient": _Call(set_gradient, 2, "a tensor and its gradient"),
+}
+_TARGETS: dict[Any, str] = {call.function: name for name, call in _CALLS.items()}
 
 
 class BlockWriter:
@@ -276,17 +310,12 @@ class BlockReader:
                 kept: Any = (_read_leave(item, len(args)), args, {})
                 self._define(item, graph.create_node("call_function", control.call_, kept, {}, name), nodes)
                 continue
-            if item.field("target").value == DATA_TARGET:
-                if len(args) != 2 or not all(isinstance(value, fx.Node) for value in args):
-                    item.field("args").fail("two tensors")
-                assigned: Any = (set_data, args, {})
-                self._define(item, graph.create_node("call_function", control.call_, assigned, {}, name), nodes)
-                continue
-            if item.field("target").value == _GRADIENTS:
-                if len(args) < 3 or not kwargs.keys() <= _OPTIONS_OF_GRADIENTS:
-                    item.field("args").fail("what torch.autograd.grad takes")
-                computed: Any = (gradients, args, kwargs)
-                self._define(item, graph.create_node("call_function", control.call_, computed, {}, name), nodes)
+            known = _CALLS.get(item.field("target").text())
+            if known is not None:
+                if not known.fits(args, kwargs):
+                    item.field("args").fail(known.wanted)
+                call: Any = (known.function, args, kwargs)
+                self._define(item, graph.create_node("call_function", control.call_, call, {}, name), nodes)
                 continue
             if item.field("target").value == TARGET:
                 reported: Any = (read_frames(item, kwargs), args, kwargs)

@@ -33,6 +33,7 @@ def gradients(unsure: Sequence[int], inputs: Sequence[torch.Tensor], *args: Any,
 def backward(
     unsure: Sequence[int],
     leaves: Sequence[torch.Tensor],
+    others: Sequence[torch.Tensor],
     held: Sequence[torch.Tensor],
     tensors: Sequence[torch.Tensor],
     gradients: Sequence[torch.Tensor | None],
@@ -43,12 +44,16 @@ def backward(
     Args:
         unsure: positions of leaves that may have none; the leaf stands in the place of a gradient that does not exist.
         leaves: the tensors whose gradients the program may look at.
+        others: tensors that get none.
         held: what is their gradient before, which the pass may change.
         tensors: what to differentiate.
         gradients: of these; ``None`` for ones.
         **kwargs: the other arguments of :func:`torch.autograd.backward`.
     """
+    without = [tensor for tensor in others if tensor.grad is None]
     torch.autograd.backward(tensors, gradients, **kwargs)
+    if any(tensor.grad is not None for tensor in without):
+        raise Dy2stError("a backward pass of a program reaches a tensor that it did not reach when the program was captured")
     results = [leaf.grad for leaf in leaves]
     if any(result is None and position not in unsure for position, result in enumerate(results)):
         raise Dy2stError(
