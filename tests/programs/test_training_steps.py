@@ -102,7 +102,11 @@ def same(one, other):
     assert len(a) == len(b)
     for mine, theirs in zip(a, b):
         if isinstance(mine, torch.Tensor):
-            assert torch.allclose(mine, theirs, 0, 0, equal_nan=True) and mine.stride() == theirs.stride() and mine.dtype is theirs.dtype
+            assert (
+                torch.allclose(mine, theirs, 0, 0, equal_nan=True)
+                and mine.stride() == theirs.stride()
+                and mine.dtype is theirs.dtype
+            )
         elif not callable(mine):
             assert mine == theirs
 
@@ -457,7 +461,11 @@ def test_scaled_gradients_skip_steps():
 
     def make():
         model = nn.Linear(4, 2)
-        return model, torch.optim.SGD(model.parameters(), lr=0.1), torch.amp.GradScaler("cpu", init_scale=2.0**10, growth_interval=2)
+        return (
+            model,
+            torch.optim.SGD(model.parameters(), lr=0.1),
+            torch.amp.GradScaler("cpu", init_scale=2.0**10, growth_interval=2),
+        )
 
     agree(function, make, [*batches(3), (torch.full((4, 4), 1e5), torch.zeros(4, 2)), *batches(2)], programs=3)
 

@@ -541,9 +541,10 @@ def with_own_meaning(x):
     return (marked + 1 if marked.sum() > 0 else marked).as_subclass(torch.Tensor)
 
 
-@CHAPTER.refused("`backward()`", calls=GRAD, error=CaptureError, says="torch.autograd.grad")
+@CHAPTER.captured("`backward()` and `x.grad`", calls=GRAD, note="steps of optimizers too; programs run PyTorch's own backward pass")
 def backward(x):
-    x.pow(2).sum().backward()
+    if x.sum() > 0:
+        x.pow(2).sum().backward()
     return x.grad
 
 

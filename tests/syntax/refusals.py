@@ -169,12 +169,6 @@ def random_choice(x):
     return x * random.choice([1, 2])
 
 
-@CHAPTER.refused("`backward` in the function", calls=[vec(1, 2, grad=True)], error=CaptureError, says="torch.autograd.grad")
-def backward(x):
-    x.sum().backward()
-    return x
-
-
 @CHAPTER.refused(
     "a loop over an endless iterator that a tensor leaves", calls=signs(), error=CaptureError, says="write a while loop"
 )

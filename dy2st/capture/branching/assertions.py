@@ -50,9 +50,7 @@ def check(
 
         capture_if(condition, _go_on, fail, ())
     else:
-        session.builder.call(
-            control.assert_, (condition, exception, *(wording.node_value(session, value) for value in arguments))
-        )
+        session.builder.call(control.assert_, (condition, exception, *(wording.node_value(session, value) for value in arguments)))
     if isinstance(condition, torch.SymBool):
         session.shapes.learn(condition.node.expr)
 

@@ -31,8 +31,8 @@ CONVERTED_MODULES = (
 _OF_MODULES = frozenset(
     f"Module.{name}"
     for name in (
-        "train", "eval", "apply", "requires_grad_", "zero_grad", "add_module", "register_module", "register_parameter", "register_buffer",
-        "set_submodule",
+        "train", "eval", "apply", "requires_grad_", "zero_grad", "add_module", "register_module", "register_parameter",
+        "register_buffer", "set_submodule",
     )
 )  # fmt: skip
 """Methods of ``nn.Module`` that change it, or have the user's code do it: what they write is noted as in the user's code."""

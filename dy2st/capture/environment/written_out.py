@@ -321,11 +321,11 @@ def clip_grad_norm(
             norms.append(torch.linalg.vector_norm(param.grad, norm_type))
     if len(norms) == 0:
         return torch.tensor(0.0)
-    total_norm = torch.linalg.vector_norm(torch.stack(norms), norm_type)
+    total_norm: torch.Tensor = torch.linalg.vector_norm(torch.stack(norms), norm_type)
     if error_if_nonfinite and torch.logical_or(total_norm.isnan(), total_norm.isinf()):
         raise RuntimeError(
-            f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be clipped. To disable "
-            "this error and scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`"
+            f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be clipped. To "
+            "disable this error and scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`"
         )
     factor = torch.clamp(max_norm / (total_norm + 1e-6), max=1.0)
     for param in params:

@@ -53,7 +53,7 @@ def _handle(step: types.FunctionType) -> None:
 
 
 def _runs(session: Session, optimizer: Any, params: Any) -> Iterator[tuple[int, int, bool]]:
-    """Yield parts of the parameters, in order: one alone that may have no gradient or no state, others together; and which it is."""
+    """Yield parts of the parameters, in order: one alone that may have no gradient or no state, others together; and which."""
     start = 0
     for place, tensor in enumerate(params):
         if isinstance(backward.get(session, tensor), TaggedUnion) or may_be_undefined(dict.get(optimizer.state, tensor)):
@@ -69,7 +69,9 @@ for _step in _STEPS:
     _handle(_step)
 
 
-_CLEARS = {function: _copy(function) for function in (inspect.unwrap(kind.zero_grad) for kind in (torch.optim.Optimizer, torch.nn.Module))}
+_CLEARS = {
+    function: _copy(function) for function in (inspect.unwrap(kind.zero_grad) for kind in (torch.optim.Optimizer, torch.nn.Module))
+}
 
 
 def _clear(function: types.FunctionType) -> None:

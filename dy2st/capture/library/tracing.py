@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch._compile import _disable_dynamo
 from torch._guards import detect_fake_mode
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental import proxy_tensor
@@ -45,7 +46,7 @@ def _none(session: Session, *args: Any) -> None:
     """Refuse a mode of the user's: in one of these nothing is captured."""
 
 
-@handles_made_by(torch._disable_dynamo(lambda: None))  # type: ignore[no-untyped-call, unused-ignore]
+@handles_made_by(_disable_dynamo(_none))
 def _hidden_from_dynamo(session: Session, function: Any, *args: Any, **kwargs: Any) -> Any:
     """Call what torch hides from its other compiler."""
     return session.call(function.__wrapped__, *args, **kwargs)

@@ -213,10 +213,15 @@ def _attempt(
     for carry in carries.values():
         session.blocks.may_alias.forget(carry.start)
     started, results = _record(session, pred, block, operands, carries, region.start)
-    for begun, result, before, after in zip(inputs, results, started, outputs[1:]):
+    _link_gradients(session, started, inputs, outputs[1:], results)
+    return True
+
+
+def _link_gradients(session: Session, *rows: Sequence[Any]) -> None:
+    """Note where what a loop carries comes from; rows are what is there before it, in and after an iteration, after it."""
+    for before, begun, after, result in zip(*rows):
         for value in (begun, result):
             session.gradients.link(value, map(session.outside.adopted, (before, after)))
-    return True
 
 
 def _widened(session: Session, carries: Carries, left: dict[tuple[Any, ...], Write]) -> bool:

@@ -12,6 +12,7 @@ from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
 from dy2st.capture.recording.shapes import CaptureShapes
 from dy2st.capture.types import tensor_classes, tensor_traits, value_types
 from dy2st.capture.types.traits import Traits
+from dy2st.capture.writes.gradient_slots import note_history
 
 ACTS_FOR_USER = False
 
@@ -79,7 +80,9 @@ class FakeValues:
             self._traits.graph_is_partial = self._traits.graph_is_partial or kind.requires_grad
             if kind.requires_grad:
                 result.requires_grad_()
+                leaf = result
                 result = result if kind.is_leaf and tensor_traits.AUTOGRAD not in kind.mixed else result.clone()
+                note_history(result, leaf)
         tensor_traits.give_class(result, kind.kind)
         self._traits.has_classes = self._traits.has_classes or tensor_classes.is_users(kind.kind)
         tensor_traits.mark(result, kind.mixed)

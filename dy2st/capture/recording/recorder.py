@@ -29,6 +29,7 @@ from dy2st.capture.recording.shapes_of_results import Learned, learned, of_any_n
 from dy2st.capture.recording.stale_views import StaleViews, is_stale, without_autograd
 from dy2st.capture.types import geometry, tensor_traits
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS
+from dy2st.capture.writes.gradient_slots import note_history
 from dy2st.errors import CaptureError
 from dy2st_runtime.ir.operators import present
 from dy2st_runtime.primitives import scalars
@@ -144,7 +145,9 @@ class Recorder(ProxyTorchDispatchMode):
             if value.requires_grad or not (value.is_floating_point() or value.is_complex()):
                 return value
             with quiet():
-                value = value.detach().requires_grad_().view_as(value)
+                leaf = value.detach().requires_grad_()
+                value = leaf.view_as(value)
+                note_history(value, leaf)
             self.session.gradients.link(value, [given])
             return value
 

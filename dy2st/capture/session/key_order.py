@@ -113,7 +113,9 @@ class KeyOrders:
         if (
             order is None
             or dict.__len__(table) < 2
-            or (isinstance(order, Order) and order.keys is not None and same_keys(in_order(table, order), [*storage.keys_of(table)]))
+            or (
+                isinstance(order, Order) and order.keys is not None and same_keys(in_order(table, order), [*storage.keys_of(table)])
+            )
         ):
             return None
         return order

@@ -1,15 +1,15 @@
 """``Tensor.backward`` and ``Tensor.grad`` inside a captured function.
 
 The program calls PyTorch's own backward pass when it runs, which writes the gradients of the tensors themselves. What the code
-finds in ``tensor.grad`` afterwards is a value of the program: of a leaf that the pass reaches on every way the tensor that it gives,
-of one that it may reach ``None`` or that tensor.
+finds in ``tensor.grad`` afterwards is a value of the program: of a leaf that the pass reaches on every way the tensor that it
+gives, of one that it may reach ``None`` or that tensor.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -60,21 +60,21 @@ def _run(session: Session, tensors: Sequence[Any], gradients: Sequence[Any], ret
         hook.check()
     failing.refuse_if_named(session, RuntimeError(), "backward()", "call it outside of the try statement")
     abstracts = [session.outside.adopted(tensor) for tensor in tensors]
-    wanted = None if inputs is None else [session.outside.behind(tensor) for tensor in _tuple(inputs)]
+    wanted = None if inputs is None else [_leaf(session, tensor) for tensor in _tuple(inputs)]
     reached, others = _reached(session, abstracts, wanted)
-    leaves = [tensor for _, tensor in reached]
+    leaves = [leaf.tensor for _, leaf in reached]
+    shown = [leaf.abstract for _, leaf in reached]
     before = [_held(session, leaf) for leaf in leaves]
     parts = [part for held in before for part in _tensors_of(held)]
-    replaced = [bool(create) or id(leaf) in session.gradients.leaves and not leaf.is_leaf for leaf in leaves]
+    replaced = [bool(create) or not abstract.is_leaf for abstract in shown]
     results = [
-        _new(session, leaf, bool(create)) if is_replaced or not isinstance(held, torch.Tensor) else None
-        for leaf, held, is_replaced in zip(leaves, before, replaced)
+        _new(session, abstract, bool(create)) if is_replaced or not isinstance(held, torch.Tensor) else None
+        for abstract, held, is_replaced in zip(shown, before, replaced)
     ]
     unsure = [place for place, (is_sure, _) in enumerate(reached) if not is_sure]
     tags = [fresh_number(session.shapes, "int") for _ in unsure]
     options = {"retain_graph": retain, "create_graph": create, "inputs": None if inputs is None else _tuple(inputs)}
-    adopted = [[session.outside.adopted(leaf) for leaf in part] for part in (leaves, others)]
-    given = (unsure, *adopted, parts, tensors, gradients)
+    given = (unsure, shown, [leaf.abstract for leaf in others], parts, tensors, gradients)
     session.builder.call(control.call_, (backward, given, options), {}, (*results, *tags))
     tag_of = dict(zip(unsure, tags))
     for index, (leaf, held, result) in enumerate(zip(leaves, before, results)):
@@ -103,9 +103,8 @@ def _tensors_of(held: Any) -> list[torch.Tensor]:
     return [option for option in options if isinstance(option, torch.Tensor)]
 
 
-def _new(session: Session, leaf: torch.Tensor, has_graph: bool) -> torch.Tensor:
+def _new(session: Session, abstract: torch.Tensor, has_graph: bool) -> torch.Tensor:
     """Return what stands for a gradient: it lies in memory as its tensor does."""
-    abstract = session.outside.adopted(leaf)
     with quiet(), torch.no_grad():
         result = torch.empty_like(abstract)
     if has_graph:
@@ -119,18 +118,30 @@ def _new(session: Session, leaf: torch.Tensor, has_graph: bool) -> torch.Tensor:
 # -- which tensors a backward pass reaches -------------------------------------------------------------------------------------
 
 
+class _Leaf(NamedTuple):
+    """A tensor that may have a gradient: its abstract value, and the tensor that this stands for, where it comes from outside."""
+
+    abstract: torch.Tensor
+    tensor: torch.Tensor
+
+
+def _leaf(session: Session, tensor: torch.Tensor) -> _Leaf:
+    return _Leaf(session.outside.adopted(tensor), session.outside.behind(tensor))
+
+
 def _reached(
-    session: Session, roots: Sequence[torch.Tensor], wanted: Any
-) -> tuple[list[tuple[bool, torch.Tensor]], list[torch.Tensor]]:  # fmt: skip
+    session: Session, roots: Sequence[torch.Tensor], wanted: Sequence[_Leaf] | None
+) -> tuple[list[tuple[bool, _Leaf]], list[_Leaf]]:  # fmt: skip
     """Return the tensors that may get a gradient, with whether they get one on every way, and those that get none."""
     walk = _Walk(session)
     sure, maybe = walk.of_all(map(start_of, roots))
-    reached, others = [], []
-    for tensor in walk.known.values() if wanted is None else wanted:
-        if id(tensor) in maybe or walk.is_partial:
-            reached.append((id(tensor) in sure, tensor))
+    reached: list[tuple[bool, _Leaf]] = []
+    others: list[_Leaf] = []
+    for leaf in walk.known.values() if wanted is None else wanted:
+        if id(leaf.tensor) in maybe or walk.is_partial:
+            reached.append((id(leaf.tensor) in sure, leaf))
         else:
-            others.append(tensor)
+            others.append(leaf)
     return reached, others
 
 
@@ -144,10 +155,10 @@ class _Walk:
 
     def __init__(self, session: Session) -> None:
         self._ways = session.gradients.ways
-        self.known: dict[int, torch.Tensor] = {id(abstract): tensor for abstract, tensor in _leaves(session)}
+        self.known: dict[int, _Leaf] = {id(leaf.abstract): leaf for leaf in _leaves(session)}
         kept = [abstract for abstract in session.gradients.leaves.values() if not abstract.is_leaf]
         self._kept = [abstract.grad_fn for abstract in kept]
-        self.known |= {id(node): abstract for node, abstract in zip(self._kept, kept)}
+        self.known |= {id(node): _Leaf(abstract, abstract) for node, abstract in zip(self._kept, kept)}
         self.is_partial = session.traits.has_lost_graph
         self._open: set[int] = set()
         self._cycles: set[int] = set()
@@ -174,7 +185,7 @@ class _Walk:
                 continue
             seen[id(step)] = step  # Python makes an object for a node of autograd anew where nobody holds it
             if id(step) in self.known:
-                sure.add(id(self.known[id(step)]))
+                sure.add(id(self.known[id(step)].tensor))
             if isinstance(step, torch.Tensor):
                 results += [step] if id(step) not in self.known else []
             elif hasattr(step, "variable"):
@@ -203,17 +214,17 @@ class _Walk:
         return result
 
 
-def _leaves(session: Session) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Yield the leaves of autograd's graph that the program knows, each with the tensor behind it."""
+def _leaves(session: Session) -> Iterator[_Leaf]:
+    """Yield the leaves of autograd's graph that the program knows."""
     for abstract, tensor, _ in session.outside.arguments.values():
         if abstract.requires_grad and abstract.is_leaf:
-            yield abstract, tensor
+            yield _Leaf(abstract, tensor)
     for state in session.outside.states:
         if isinstance(state.abstract, torch.Tensor) and state.abstract.requires_grad and state.abstract.is_leaf:
-            yield state.abstract, state.value
+            yield _Leaf(state.abstract, state.value)
     for abstract in session.gradients.leaves.values():
         if abstract.is_leaf:
-            yield abstract, session.outside.behind(abstract)
+            yield _Leaf(abstract, session.outside.behind(abstract))
 
 
 # -- tensor.grad -------------------------------------------------------------------------------------------------------------------
@@ -281,4 +292,3 @@ def _check(session: Session, tensor: torch.Tensor, value: Any) -> None:
 def keep(session: Session, tensor: torch.Tensor) -> None:
     """Note that a tensor keeps its gradient: ``tensor.retain_grad()``, or it has become a leaf."""
     session.gradients.note_leaf(session.outside.adopted(tensor))
-

@@ -315,7 +315,7 @@ class Order:
 
 
 def same_keys(one: Sequence[Any], other: Sequence[Any]) -> bool:
-    """Tell whether keys of dicts are the same in the same order, as a dict compares them: tensors have no truth value for ``==``."""
+    """Tell whether keys are the same in the same order, as a dict compares them: ``==`` of tensors has no truth value."""
     return len(one) == len(other) and all(mine in {theirs} for mine, theirs in zip(one, other))
 
 

@@ -17,6 +17,7 @@ from dy2st.errors import Location
 ACTS_FOR_USER = False
 
 
+_LEAF = "_dy2st_leaf"
 Start = Any
 """Where a walk through autograd's graph begins: a node of it, a leaf, or ``None`` for a tensor that requires no gradient."""
 
@@ -79,13 +80,15 @@ class Gradients:
         self.leaves[id(tensor)] = tensor
 
     def link(self, value: Any, ways: Iterable[Any]) -> None:
-        """Note that a new value is one of some others, or computed of some of them: autograd does not connect its abstract value with
-        them.
-        """
-        if isinstance(value, torch.Tensor) and value.requires_grad:
-            leaf = start_of(value)
-            leaf = leaf if isinstance(leaf, torch.Tensor) else leaf.next_functions[0][0].variable
+        """Note that a new value is one of some others, or computed of them: autograd does not connect the abstract values."""
+        leaf: torch.Tensor | None = getattr(value, _LEAF, None)
+        if leaf is not None:
             self.ways[id(leaf)] = leaf, [_starts(way) for way in ways]
+
+
+def note_history(abstract: torch.Tensor, leaf: torch.Tensor) -> None:
+    """Note the leaf of autograd's graph that an abstract value comes from which no operation has computed."""
+    setattr(abstract, _LEAF, leaf)
 
 
 def start_of(tensor: torch.Tensor) -> Start:

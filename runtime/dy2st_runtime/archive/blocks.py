@@ -31,7 +31,6 @@ _LEAVE = "leave_"
 """The target of an operation of a recording that keeps what has been written until then."""
 
 
-
 @dataclasses.dataclass(frozen=True)
 class _Call:
     """A function of Python that a program may call, and that is there wherever it is loaded.
@@ -62,9 +61,7 @@ _OPTIONS_OF_GRADIENTS = frozenset(
 _CALLS: dict[str, _Call] = {
     DATA_TARGET: _Call(set_data, 2, "two tensors"),
     "gradients": _Call(gradients, 3, "what torch.autograd.grad takes", _OPTIONS_OF_GRADIENTS, takes_more=True),
-    "backward": _Call(
-        backward, 6, "what torch.autograd.backward takes", frozenset(("retain_graph", "create_graph", "inputs"))
-    ),
+    "backward": _Call(backward, 6, "what torch.autograd.backward takes", frozenset(("retain_graph", "create_graph", "inputs"))),
     "gradient_of": _Call(gradient_of, 1, "a tensor"),
     "set_gradient": _Call(set_gradient, 2, "a tensor and its gradient"),
 }

@@ -39,7 +39,7 @@ def backward(
     gradients: Sequence[torch.Tensor | None],
     **kwargs: Any,
 ) -> tuple[Any, ...]:
-    """Run :func:`torch.autograd.backward`; return the gradients that the leaves have then, and for each unsure one whether it has any.
+    """Run :func:`torch.autograd.backward`; return the gradients of the leaves, and for each unsure one whether it has any.
 
     Args:
         unsure: positions of leaves that may have none; the leaf stands in the place of a gradient that does not exist.
