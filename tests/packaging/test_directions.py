@@ -55,6 +55,7 @@ dy2st.capture.values
 dy2st.analysis
 dy2st.source
 dy2st.frames
+dy2st.training
 dy2st.collecting
 dy2st.options
 dy2st.input_spec
