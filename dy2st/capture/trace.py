@@ -28,7 +28,7 @@ from dy2st.capture.environment.sources import Source
 from dy2st.capture.library.foreseen import Foreseen
 from dy2st.capture.looping import generators
 from dy2st.capture.operators import operator_methods
-from dy2st.capture.outputs import results
+from dy2st.capture.outputs import regions, results
 from dy2st.capture.outputs.captured import Captured
 from dy2st.capture.raising.exceptions import handled, records
 from dy2st.capture.recording.block import BlockBuilder
@@ -255,7 +255,7 @@ def _finish(
         default_dtype=torch.get_default_dtype(),
         parameters=parameters_of(request.function, request.bound),
     )
-    program = remove_dead_code(program)
+    program = regions.outlined(remove_dead_code(program))
     verify(program)
     return Captured(
         program=program,

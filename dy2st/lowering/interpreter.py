@@ -107,6 +107,8 @@ class Interpreter(Context):
         name, block, inputs, operands = node.args
         if name == "backward":
             return (_BACKWARD,)
+        if name == "checkpoint":
+            return tuple(self.run_block(_blocks(block)[0], [*resolve(inputs), *resolve(operands)]))
         if name != "vmap":
             raise refuse(node, f"{_name(node)} cannot be exported", "compute it outside of the exported function")
         held = resolve(operands)

@@ -16,7 +16,7 @@ from dy2st_runtime.errors import SaveError
 from dy2st_runtime.executors import python
 from dy2st_runtime.ir.program import Block, Program, StateSlot, copy_block, node_blocks
 from dy2st_runtime.ir.structure import DictOf, Leaf, ListOf, ObjectOf, SameAs, Shared, Structure, TaggedUnionOf, TupleOf, walk
-from dy2st_runtime.passes.constant_folding import fold_constants
+from dy2st_runtime.passes.constant_folding import fold_constants, inlined, take_results
 from dy2st_runtime.passes.dead_code import remove_dead_code, remove_unused_states
 from dy2st_runtime.primitives import control, modes, scalars
 
@@ -49,10 +49,11 @@ def fetched(program: Program, fetch: Sequence[Fetch]) -> Program:
 
 
 def without_backward(program: Program) -> Program:
-    """Return a program without the backward passes that it keeps for autograd: outputs stay what they were before.
+    """Return a program without what it does for autograd: checkpoints, and backward passes, of which outputs stay what they were.
 
     An output that is an input becomes another tensor, as ``autograd.Function.apply`` gives it.
     """
+    program = without_checkpoints(program)
     if not any(node.target is control.transform_ and node.args[0] == "backward" for node in program.nodes()):
         return program
     program = dataclasses.replace(program, block=copy_block(program.block))
@@ -65,6 +66,23 @@ def without_backward(program: Program) -> Program:
             if not node.users and (is_pass or _is_backward(node)):
                 block.graph.erase_node(node)
     return program
+
+
+def without_checkpoints(program: Program) -> Program:
+    """Return a program that keeps in memory what it would compute again for gradients."""
+    if not any(map(_is_checkpoint, program.nodes())):
+        return program
+    program = dataclasses.replace(program, block=copy_block(program.block))
+    for block in program.blocks():
+        while (node := next(filter(_is_checkpoint, block.graph.nodes), None)) is not None:
+            _, inner, inputs, operands = node.args
+            assert isinstance(inner, Block) and isinstance(inputs, tuple) and isinstance(operands, tuple)
+            take_results(node, inlined(node, inner, (*inputs, *operands)))
+    return program
+
+
+def _is_checkpoint(node: fx.Node) -> bool:
+    return node.op == "call_function" and node.target is control.transform_ and node.args[0] == "checkpoint"
 
 
 def _is_backward(value: Any) -> bool:

@@ -230,7 +230,7 @@ class Writer:
         name, block, inputs, operands = node.args
         assert isinstance(inputs, tuple)
         own, function = _block(block).inputs, self.fresh("block")
-        is_later = name == "backward"  # when the registers of what is around it are gone
+        is_later = name in ("backward", "checkpoint")  # when the registers of what is around it are gone
         parameters = [self.register(inner) for inner in (own if is_later else own[: len(inputs)])]
         if not is_later:
             self.alias(own[len(inputs) :], operands)
@@ -241,8 +241,9 @@ class Writer:
         self.location = node.meta.get("location")
         options = [f", {key}={self.argument(value)}" for key, value in node.kwargs.items()]
         if is_later:
-            telling = self.constant(functools.partial(tell_later, self.lines), "tell")
-            options.append(f", operands={self.argument(operands)}, tell={telling}")
+            options.append(f", operands={self.argument(operands)}")
+        if name == "backward":
+            options.append(f", tell={self.constant(functools.partial(tell_later, self.lines), 'tell')}")
         apply = self.constant(transformed, "transformed")
         self.line(f"{self.register(node)} = {apply}({name!r}, {function}, {self.argument(inputs)}{''.join(options)})")
 

@@ -143,13 +143,27 @@ void Lowering::operation(const Json& node) {
   }
 }
 
-// The grad mode, a backward pass, and what makes autograd know of one: nobody asks for gradients here, so outputs are what they were.
+// The grad mode, a checkpoint, a backward pass, and what makes autograd know of one: nobody asks for gradients here, so what a checkpoint
+// does is done in its place, and outputs are what they were.
 bool Lowering::gradients(const Json& node) {
   const auto& args = node["args"].array();
   const std::string &target = node["target"].text(), &name = node["name"].text();
   if (target == "set_grad_enabled") return true;
   if (target == "transform_" && is_object(args.at(0), "str") && args[0]["str"].text() == "backward") {
     scope_.results[name] = {constant(Value())};
+    return true;
+  }
+  if (target == "transform_" && is_object(args.at(0), "str") && args[0]["str"].text() == "checkpoint") {
+    Registers given = values_of(*sequence(args.at(2)));
+    for (int32_t operand : values_of(*sequence(args.at(3)))) given.push_back(operand);
+    const Scope around = scope_;
+    const std::string place = place_;
+    alias(inner(args.at(1)), given);
+    const Registers outputs = block(inner(args.at(1)));
+    const std::set<int32_t> made = left_;
+    scope_ = around;
+    place_ = place;
+    leave(outputs, results_of(node, outputs.size()), made);
     return true;
   }
   if (target != "apply_" || value_of(args.at(0)) != constant(Value())) return false;
