@@ -5,10 +5,14 @@ It is converted like the user's code.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import contextvars
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+
+from dy2st.errors import SignatureError
 
 _Function = Callable[[torch.Tensor], torch.Tensor]
 
@@ -97,3 +101,69 @@ class _Implicit(torch.autograd.Function):
             return torch.add(gradient, product)
 
         return _iterated(step, gradient, tol, max_steps, strict), None, None, None, None
+
+
+# -- loops that keep snapshots -----------------------------------------------------------------------------------------------
+
+_asked: contextvars.ContextVar[int | None] = contextvars.ContextVar("snapshots", default=None)
+
+
+class checkpointed:
+    """Loops inside keep snapshots of what they carry, and do the rest again in the backward pass.
+
+    For loops in static functions whose number of iterations only the data knows; :func:`dy2st.to_static` with ``loop_checkpoints``
+    does it for all of them. Memory is that of ``snapshots`` iterations and a few more, instead of all; time is that of
+    one more forward pass (of two for more than ``2 * snapshots ** 2`` iterations, and so on). Values, gradients and random
+    numbers are the same. The gradients cannot be differentiated again. Outside of static functions it does nothing.
+
+    Args:
+        snapshots: how many to keep at most.
+
+    Source: Stumm and Walther, New algorithms for optimal online checkpointing, 2010.
+
+    Example:
+        >>> @dy2st.to_static
+        ... def settle(x, w):
+        ...     with dy2st.checkpointed(10):
+        ...         while x.norm() > 0.1:
+        ...             x = torch.tanh(x * w)
+        ...     return x
+        >>> w = torch.tensor(0.99, requires_grad=True)
+        >>> settle(torch.ones(3), w).sum().backward()
+    """
+
+    def __init__(self, snapshots: int) -> None:
+        self.snapshots = check_snapshots(snapshots, "checkpointed")
+        self._before: list[contextvars.Token[int | None]] = []
+
+    def __enter__(self) -> None:
+        self._before.append(_asked.set(self.snapshots))
+
+    def __exit__(self, *error: object) -> None:
+        _asked.reset(self._before.pop())
+
+
+def snapshots_asked() -> int | None:
+    """Return how many snapshots the code around asks for."""
+    return _asked.get()
+
+
+@contextlib.contextmanager
+def no_snapshots() -> Iterator[None]:
+    """Let what is around count for nothing: a program does not depend on it."""
+    before = _asked.set(None)
+    try:
+        yield
+    finally:
+        _asked.reset(before)
+
+
+def check_snapshots(number: Any, name: str) -> int:
+    """Return a number of snapshots.
+
+    Raises:
+        SignatureError: it is none.
+    """
+    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+        raise SignatureError(f"{name} takes a number of snapshots, 1 or more, not {number!r}")
+    return number

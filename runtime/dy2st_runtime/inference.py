@@ -11,7 +11,7 @@ import torch
 from torch import fx
 
 from dy2st_runtime.analyses.aliasing import Aliasing, writes
-from dy2st_runtime.analyses.purity import is_pure
+from dy2st_runtime.analyses.purity import is_pure, replace_all
 from dy2st_runtime.errors import SaveError
 from dy2st_runtime.executors import python
 from dy2st_runtime.ir.program import Block, Program, StateSlot, copy_block, node_blocks
@@ -70,19 +70,35 @@ def without_backward(program: Program) -> Program:
 
 def without_checkpoints(program: Program) -> Program:
     """Return a program that keeps in memory what it would compute again for gradients."""
-    if not any(map(_is_checkpoint, program.nodes())):
+    if not any(_is_transform(node, "checkpoint", "loop") for node in program.nodes()):
         return program
     program = dataclasses.replace(program, block=copy_block(program.block))
+    for node in list(program.nodes()):
+        if _is_transform(node, "loop"):
+            _keep_everything(node)
     for block in program.blocks():
-        while (node := next(filter(_is_checkpoint, block.graph.nodes), None)) is not None:
+        while checkpoints := [node for node in block.graph.nodes if _is_transform(node, "checkpoint")]:
+            node = checkpoints[0]
             _, inner, inputs, operands = node.args
             assert isinstance(inner, Block) and isinstance(inputs, tuple) and isinstance(operands, tuple)
             take_results(node, inlined(node, inner, (*inputs, *operands)))
     return program
 
 
-def _is_checkpoint(node: fx.Node) -> bool:
-    return node.op == "call_function" and node.target is control.transform_ and node.args[0] == "checkpoint"
+def _keep_everything(node: fx.Node) -> None:
+    """Make a loop with snapshots one like any other."""
+    _, body, carried, operands = node.args
+    assert isinstance(carried, tuple) and isinstance(operands, tuple)
+    threaded: Any = node.kwargs.get("threaded", ())
+    for part in list(node.users):
+        place: Any = part.args[1]
+        if place >= len(carried):
+            replace_all(part, (*carried, *operands)[threaded[place - len(carried)]])
+    node.target, node.args, node.kwargs = control.while_, (node.kwargs["pred"], body, carried, operands), {}
+
+
+def _is_transform(node: fx.Node, *names: str) -> bool:
+    return node.op == "call_function" and node.target is control.transform_ and node.args[0] in names
 
 
 def _is_backward(value: Any) -> bool:

@@ -12,6 +12,9 @@ INSIDE, GIVEN, RESULTS = "checkpoints", "checkpoints_given", "checkpoints_result
 """Under these keys of the ``meta`` of an operation are each :class:`Region` that it is in, the outermost first, those that take
 what it gives as an argument of the function, and those of which it is a result."""
 
+SNAPSHOTS = "snapshots"
+"""Under this key of a loop are how many snapshots it is to keep, and whether code around it says so."""
+
 
 @dataclasses.dataclass(eq=False, frozen=True)
 class Region:

@@ -13,12 +13,14 @@ are, and the transform sees the others.
 | ``vmap`` | in_dims, out_dims, randomness, chunk_size | the results |
 | ``attempt`` | kinds, like | the number of the kind of exception, or 0; its text; the results |
 | ``checkpoint`` | those of torch's function, and operands | the results |
+| ``loop`` | pred, snapshots | what the loop leaves |
 | ``backward`` | optional, and what the executor adds | the function's :class:`~dy2st_runtime.primitives.gradients.Backward` |
 
 An attempt counts the kinds that it is for from 1; ``like`` has the dtypes and ranks of the results, which have no items where it
 raises. The block of ``backward`` runs after the program, when autograd asks for gradients: it gets its operands as they are now,
-and its inputs, which are here only like those that it will get, later. That of ``checkpoint`` saves nothing for gradients, and is run
-again for them, with the same random numbers.
+and its inputs, which are here only like those that it will get, later. That of ``checkpoint`` saves nothing for gradients: it is
+run again for them, with the same random numbers. The block of ``loop`` is that of ``while_``, which it does in parts for gradients
+(:mod:`dy2st_runtime.executors.loops`).
 """
 
 from __future__ import annotations
@@ -116,6 +118,10 @@ def _backward(function: Function, inputs: Sequence[Any], **options: Any) -> tupl
     return (Backward(function, **options),)
 
 
+def _loop(function: Function, inputs: Sequence[Any], **options: Any) -> tuple[Any, ...]:
+    return function(inputs, **options)
+
+
 def _split(results: tuple[Any, ...], aux: int) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     return results[: len(results) - aux], results[len(results) - aux :]
 
@@ -133,6 +139,7 @@ TRANSFORMS: dict[str, Callable[..., tuple[Any, ...]]] = {
     "vmap": _vmap,
     "attempt": _attempt,
     "checkpoint": _checkpoint,
+    "loop": _loop,
     "backward": _backward,
 }
 """Every transform by its name; archives rely on the names."""
