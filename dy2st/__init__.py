@@ -48,6 +48,7 @@ from dy2st.static.fallback import EagerCalls, EagerWarning
 from dy2st.static.report import IslandCalls, Report
 from dy2st.static.rewrite import rewrite
 from dy2st.static.static_function import StaticFunction
+from dy2st.training import checkpointed, fixed_point
 from dy2st.translator import ProgramTranslator, declarative
 from dy2st_runtime.executors import whole as _place
 from dy2st_runtime.ir.program import Program, verify
@@ -89,9 +90,11 @@ __all__ = [
     "StepLimitError",
     "TracingError",
     "UnsupportedSyntaxError",
+    "checkpointed",
     "declarative",
     "enable_to_static",
     "export",
+    "fixed_point",
     "ignore_module",
     "load",
     "not_to_static",

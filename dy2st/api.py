@@ -40,6 +40,7 @@ def to_static(  # type: ignore[overload-overlap]  # a module is callable, and co
     backend: str | None = ...,
     passes: Sequence[Pass] = ...,
     unroll: bool | int | None = ...,
+    loop_checkpoints: int | None = ...,
 ) -> _M: ...
 @overload
 def to_static(
@@ -50,6 +51,7 @@ def to_static(
     backend: str | None = ...,
     passes: Sequence[Pass] = ...,
     unroll: bool | int | None = ...,
+    loop_checkpoints: int | None = ...,
 ) -> StaticFunction: ...
 @overload
 def to_static(
@@ -60,6 +62,7 @@ def to_static(
     backend: str | None = ...,
     passes: Sequence[Pass] = ...,
     unroll: bool | int | None = ...,
+    loop_checkpoints: int | None = ...,
 ) -> Callable[[Any], Any]: ...
 @plainly
 def to_static(
@@ -70,6 +73,7 @@ def to_static(
     backend: str | None = None,
     passes: Sequence[Pass] = (),
     unroll: bool | int | None = None,
+    loop_checkpoints: int | None = None,
 ) -> Any:
     """Make a function, method or module run as programs.
 
@@ -88,6 +92,7 @@ def to_static(
         unroll: what becomes of a ``for`` statement over a ``range`` of known length: ``True`` writes every iteration out, ``False``
             captures a loop where the body allows it, a number does so for more iterations than that; ``None`` stands for
             :data:`~dy2st.config.UNROLL`. A list that such a loop appends to has a length that is known only at run time.
+        loop_checkpoints: see :class:`checkpointed`, for all loops of the function that allow it.
 
     Returns:
         A :class:`~dy2st.StaticFunction`, or the module.
@@ -106,7 +111,7 @@ def to_static(
         >>> relu_or_double(torch.tensor([1.0, 2.0])), relu_or_double(torch.tensor([1.0, -2.0]))
         (tensor([2., 4.]), tensor([1., 0.]))
     """
-    options = Options(input_spec, full_graph, backend, passes, unroll)
+    options = Options(input_spec, full_graph, backend, passes, unroll, loop_checkpoints)
     make = plainly(functools.partial(make_static, options=options))
     return make if function is None else make(function)
 

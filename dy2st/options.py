@@ -6,7 +6,7 @@ import dataclasses
 import sys
 from collections.abc import Sequence
 
-from dy2st import config
+from dy2st import config, training
 from dy2st.errors import SignatureError
 from dy2st.input_spec import Specs, checked_specs
 from dy2st_runtime import executors
@@ -27,6 +27,7 @@ class Options:
     backend: str | None = None
     passes: Sequence[Pass] = ()
     unroll: bool | int | None = None
+    loop_checkpoints: int | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.full_graph, bool):
@@ -39,6 +40,8 @@ class Options:
         object.__setattr__(self, "passes", tuple(self.passes))
         if self.unroll is not None and (not isinstance(self.unroll, int) or self.unroll < 0):
             raise SignatureError(f"unroll is True, False or a number of iterations, not {self.unroll!r}")
+        if self.loop_checkpoints is not None:
+            training.check_snapshots(self.loop_checkpoints, "loop_checkpoints")
 
     @property
     def written_out(self) -> int:

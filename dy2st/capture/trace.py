@@ -28,7 +28,7 @@ from dy2st.capture.environment.sources import Source
 from dy2st.capture.library.foreseen import Foreseen
 from dy2st.capture.looping import generators
 from dy2st.capture.operators import operator_methods
-from dy2st.capture.outputs import results
+from dy2st.capture.outputs import regions, results, snapshots
 from dy2st.capture.outputs.captured import Captured
 from dy2st.capture.raising.exceptions import handled, records
 from dy2st.capture.recording.block import BlockBuilder
@@ -39,6 +39,7 @@ from dy2st.capture.types import lattice, tensor_traits
 from dy2st.capture.values.abstract_objects import Represents
 from dy2st.capture.values.signals import NeedsAbstract, NeedsApart, NeedsRuntimeList, Unreachable
 from dy2st.collecting import COLLECTING
+from dy2st.training import no_snapshots
 from dy2st_runtime.call.binding import parameters_of
 from dy2st_runtime.ir.program import InputSlot, Location, Program, verify
 from dy2st_runtime.ir.unflattening import unflatten
@@ -86,7 +87,8 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], namespace
     with (
         COLLECTING.rarely(), _repeatable_or_marked(session), translated(session), temporarily_clear_interpreter_stack(),
         _plain_grad_mode(), call.torch_patched(), _modules_kept(session), operator_methods.followed(session),
-        lattice.telling_apart(request.apart), session.settings.kept(), session.active(TorchFunctions(session)) as root,
+        lattice.telling_apart(request.apart), session.settings.kept(), no_snapshots(),
+        session.active(TorchFunctions(session)) as root,
     ):  # fmt: skip
         replacements.guard_replaced(session)
         with torch._C.DisableTorchFunctionSubclass():
@@ -255,7 +257,7 @@ def _finish(
         default_dtype=torch.get_default_dtype(),
         parameters=parameters_of(request.function, request.bound),
     )
-    program = remove_dead_code(program)
+    program = regions.outlined(snapshots.with_snapshots(remove_dead_code(program)))
     verify(program)
     return Captured(
         program=program,

@@ -107,6 +107,13 @@ class Interpreter(Context):
         name, block, inputs, operands = node.args
         if name == "backward":
             return (_BACKWARD,)
+        if name == "loop":
+            given = (*resolve(inputs), *resolve(operands))
+            left = loop(self, node, resolve(node.kwargs["pred"]), _blocks(block)[0], resolve(inputs), resolve(operands))
+            threaded: Any = node.kwargs.get("threaded", ())
+            return (*left, *(given[place] for place in threaded))
+        if name == "checkpoint":
+            return tuple(self.run_block(_blocks(block)[0], [*resolve(inputs), *resolve(operands)]))
         if name != "vmap":
             raise refuse(node, f"{_name(node)} cannot be exported", "compute it outside of the exported function")
         held = resolve(operands)

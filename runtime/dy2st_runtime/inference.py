@@ -11,12 +11,12 @@ import torch
 from torch import fx
 
 from dy2st_runtime.analyses.aliasing import Aliasing, writes
-from dy2st_runtime.analyses.purity import is_pure
+from dy2st_runtime.analyses.purity import is_pure, replace_all
 from dy2st_runtime.errors import SaveError
 from dy2st_runtime.executors import python
 from dy2st_runtime.ir.program import Block, Program, StateSlot, copy_block, node_blocks
 from dy2st_runtime.ir.structure import DictOf, Leaf, ListOf, ObjectOf, SameAs, Shared, Structure, TaggedUnionOf, TupleOf, walk
-from dy2st_runtime.passes.constant_folding import fold_constants
+from dy2st_runtime.passes.constant_folding import fold_constants, inlined, take_results
 from dy2st_runtime.passes.dead_code import remove_dead_code, remove_unused_states
 from dy2st_runtime.primitives import control, modes, scalars
 
@@ -49,10 +49,11 @@ def fetched(program: Program, fetch: Sequence[Fetch]) -> Program:
 
 
 def without_backward(program: Program) -> Program:
-    """Return a program without the backward passes that it keeps for autograd: outputs stay what they were before.
+    """Return a program without what it does for autograd: checkpoints, and backward passes, of which outputs stay what they were.
 
     An output that is an input becomes another tensor, as ``autograd.Function.apply`` gives it.
     """
+    program = without_checkpoints(program)
     if not any(node.target is control.transform_ and node.args[0] == "backward" for node in program.nodes()):
         return program
     program = dataclasses.replace(program, block=copy_block(program.block))
@@ -65,6 +66,39 @@ def without_backward(program: Program) -> Program:
             if not node.users and (is_pass or _is_backward(node)):
                 block.graph.erase_node(node)
     return program
+
+
+def without_checkpoints(program: Program) -> Program:
+    """Return a program that keeps in memory what it would compute again for gradients."""
+    if not any(_is_transform(node, "checkpoint", "loop") for node in program.nodes()):
+        return program
+    program = dataclasses.replace(program, block=copy_block(program.block))
+    for node in list(program.nodes()):
+        if _is_transform(node, "loop"):
+            _keep_everything(node)
+    for block in program.blocks():
+        while checkpoints := [node for node in block.graph.nodes if _is_transform(node, "checkpoint")]:
+            node = checkpoints[0]
+            _, inner, inputs, operands = node.args
+            assert isinstance(inner, Block) and isinstance(inputs, tuple) and isinstance(operands, tuple)
+            take_results(node, inlined(node, inner, (*inputs, *operands)))
+    return program
+
+
+def _keep_everything(node: fx.Node) -> None:
+    """Make a loop with snapshots one like any other."""
+    _, body, carried, operands = node.args
+    assert isinstance(carried, tuple) and isinstance(operands, tuple)
+    threaded: Any = node.kwargs.get("threaded", ())
+    for part in list(node.users):
+        place: Any = part.args[1]
+        if place >= len(carried):
+            replace_all(part, (*carried, *operands)[threaded[place - len(carried)]])
+    node.target, node.args, node.kwargs = control.while_, (node.kwargs["pred"], body, carried, operands), {}
+
+
+def _is_transform(node: fx.Node, *names: str) -> bool:
+    return node.op == "call_function" and node.target is control.transform_ and node.args[0] in names
 
 
 def _is_backward(value: Any) -> bool:

@@ -58,6 +58,7 @@ dy2st.frames
 dy2st.collecting
 dy2st.options
 dy2st.input_spec
+dy2st.training
 dy2st.code_names
 dy2st.errors
 dy2st.names
@@ -72,6 +73,8 @@ dy2st_runtime.executors.inductor
 dy2st_runtime.executors.cpp
 dy2st_runtime.executors.native
 dy2st_runtime.executors.python
+dy2st_runtime.executors.loops
+dy2st_runtime.executors.parts_of_loops
 dy2st_runtime.executors.whole
 dy2st_runtime.executors.plain_values
 dy2st_runtime.passes

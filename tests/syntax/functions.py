@@ -348,7 +348,7 @@ def leaves(x):
     return g
 
 
-@CHAPTER.captured("`torch.utils.checkpoint`", calls=GRAD, note="values and gradients are the same; it saves memory in eager only")
+@CHAPTER.captured("`torch.utils.checkpoint`", calls=GRAD, note="it saves the memory that it saves in eager")
 def checkpointed(x):
     return checkpoint(choose, x, use_reentrant=False)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 import torch
+from torch.utils import checkpoint
 
 
 def attempted(step: Callable[[], Any], kinds: Any, otherwise: Callable[[], Any]) -> Any:
@@ -359,3 +362,35 @@ class HookHandle:
 def removed(handle: HookHandle) -> NoReturn:
     """Take a hook off; the program does."""
     raise NotImplementedError
+
+
+def checkpointed_in_vain(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """Return what a reentrant checkpoint gives of which no argument has a gradient."""
+    warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
+    with torch.no_grad():
+        return function(*args)
+
+
+def checkpoint_sequential(
+    functions: Any,
+    segments: int,
+    input: Any,
+    use_reentrant: Any = None,
+    preserve_rng_state: bool = True,
+) -> Any:
+    """Return ``torch.utils.checkpoint.checkpoint_sequential``."""
+
+    def run(value: Any, start: int, end: int) -> Any:
+        for index in range(start, end):
+            value = functions[index](value)
+        return value
+
+    if isinstance(functions, torch.nn.Sequential):
+        functions = list(functions.children())
+    size = len(functions) // segments
+    start = 0
+    for _ in range(segments - 1):
+        part = functools.partial(run, start=start, end=start + size)
+        input = checkpoint.checkpoint(part, input, use_reentrant=use_reentrant, preserve_rng_state=preserve_rng_state)
+        start += size
+    return run(input, start, len(functions))

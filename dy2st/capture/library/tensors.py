@@ -8,7 +8,6 @@ from typing import Any
 import sympy
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils import checkpoint
 
 from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.containers import list_tensors, lists
@@ -223,16 +222,6 @@ def _pin_memory(session: Session, tensor: torch.Tensor, *args: Any) -> torch.Ten
         result = torch.empty_like(tensor)
     session.builder.call(torch.ops.aten.pin_memory.default, (session.outside.adopted(tensor),), {}, result)
     return result
-
-
-@handles(checkpoint.checkpoint)
-def _checkpoint(
-    session: Session, function: Any, *args: Any, use_reentrant: Any = None, context_fn: Any = None,
-    determinism_check: str = "default",
-    debug: bool = False, early_stop: bool = True, preserve_rng_state: bool = True, **kwargs: Any,
-) -> Any:  # fmt: skip
-    """Return the same values and gradients; what it saves in memory it saves in eager only."""
-    return session.call(function, *args, **kwargs)
 
 
 @handles(FakeTensor.tolist)

@@ -12,7 +12,9 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dy2st import errors
+import torch
+
+from dy2st import errors, training
 from dy2st.capture.branching.branch import join
 from dy2st.capture.diagnostics.access_path import access_path
 from dy2st.capture.diagnostics.attribution import TRACING_ERRORS, is_about_abstracts
@@ -29,6 +31,7 @@ from dy2st.capture.types import abstract_values, lattice, mismatches, tensor_tra
 from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.signals import NeedsRuntimeList, Unreachable
 from dy2st.capture.values.symbolic import options_of, unpack_list
+from dy2st.capture.writes.checkpointed import SNAPSHOTS
 from dy2st.capture.writes.places import ContentsPlace, Place
 from dy2st.capture.writes.undo_log import Write
 from dy2st_runtime.ir.flattening import shallow
@@ -378,6 +381,12 @@ def _record(
         values.append((carry, value, tag))
     builder = session.builder
     node = builder.call_raw(control.while_, (builder.argument(pred), block, builder.argument(tuple(started)), operands))
+    asked = training.snapshots_asked()
+    if (asked or session.request.options.loop_checkpoints) and torch.is_grad_enabled():
+        caches = torch.is_autocast_cache_enabled() and any(
+            map(torch.is_autocast_enabled, ("cpu", str(torch._C._get_accelerator())))
+        )
+        node.meta[SNAPSHOTS] = (asked or session.request.options.loop_checkpoints, bool(asked), session.here(), caches)
     builder.bind(tuple(results), node)
     for carry, value, tag in values:
         session.places.put(carry.place, value if tag is None else session.carried.replaced(carry.from_outside, value, tag))

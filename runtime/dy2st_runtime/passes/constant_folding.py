@@ -84,14 +84,14 @@ def _fold_branch(node: fx.Node) -> None:
         _write_constants(block, operands)  # type: ignore[arg-type]  # see verify
         _fold(block)  # type: ignore[arg-type]
     if type(pred) in _EXACT:
-        _take(node, _inlined(node, then if pred else orelse, operands))  # type: ignore[arg-type]
+        take_results(node, inlined(node, then if pred else orelse, operands))  # type: ignore[arg-type]
 
 
 def _fold_loop(node: fx.Node) -> None:
     pred, body, carried, operands = node.args
     assert isinstance(body, Block) and isinstance(carried, tuple)
     if type(pred) in _EXACT and not pred:
-        _take(node, carried)
+        take_results(node, carried)
         return
     _write_constants(body, (*(None,) * len(carried), *operands), skip=len(carried))
     _fold(body)
@@ -103,8 +103,8 @@ def _write_constants(block: Block, values: Any, skip: int = 0) -> None:
             replace_uses(inner, value)
 
 
-def _inlined(node: fx.Node, block: Block, operands: Any) -> tuple[Any, ...]:
-    """Copy the operations of a block before a node; the outputs."""
+def inlined(node: fx.Node, block: Block, operands: Any) -> tuple[Any, ...]:
+    """Copy the operations of a block before a node; return its outputs."""
     table: dict[fx.Node, Any] = dict(zip(block.inputs, operands, strict=True))
     with node.graph.inserting_before(node):
         for inner in block.graph.nodes:
@@ -115,7 +115,7 @@ def _inlined(node: fx.Node, block: Block, operands: Any) -> tuple[Any, ...]:
     return tuple(table[value] if isinstance(value, fx.Node) else value for value in block.outputs)
 
 
-def _take(node: fx.Node, results: tuple[Any, ...]) -> None:
+def take_results(node: fx.Node, results: tuple[Any, ...]) -> None:
     """Note that results in the place of a control node; one that is used whole stays."""
     if not all(user.target is operator.getitem for user in node.users):
         return

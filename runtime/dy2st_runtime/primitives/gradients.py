@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -79,6 +80,20 @@ def register_block(tensor: torch.Tensor, block: Backward) -> Any:
     return tensor.register_hook(lambda gradient: block.run((gradient,))[0])
 
 
+@contextlib.contextmanager
+def left_as_it_was() -> Iterator[list[Any]]:
+    """Put the grad mode back when what is inside fails half-way, and leave the autocast modes that are in the list."""
+    grad_enabled = torch.is_grad_enabled()
+    open_autocasts: list[Any] = []
+    try:
+        yield open_autocasts
+    except BaseException:
+        torch._C._set_grad_enabled(grad_enabled)
+        for mode in reversed(open_autocasts):
+            torch.amp.autocast_mode._exit_autocast(mode)
+        raise
+
+
 class Backward:
     """A backward pass: it computes the gradients of some inputs from those of outputs.
 
@@ -117,14 +132,10 @@ class Backward:
 
     def run(self, values: Sequence[Any]) -> tuple[Any, ...]:
         """Return the gradients of the inputs; the modes that it may switch inside are put back when it fails half-way."""
-        grad_enabled = torch.is_grad_enabled()
-        open_autocasts: list[Any] = []
         try:
-            results = self._function(open_autocasts, *values, *self._operands)
+            with left_as_it_was() as open_autocasts:
+                results = self._function(open_autocasts, *values, *self._operands)
         except BaseException as error:
-            torch._C._set_grad_enabled(grad_enabled)
-            for mode in reversed(open_autocasts):
-                torch.amp.autocast_mode._exit_autocast(mode)
             if self._tell is not None:
                 self._tell(error, self._function)
             raise

@@ -12,11 +12,15 @@ are, and the transform sees the others.
 | ``vjp`` | aux | the results, what is passed on, then a function from cotangents to gradients |
 | ``vmap`` | in_dims, out_dims, randomness, chunk_size | the results |
 | ``attempt`` | kinds, like | the number of the kind of exception, or 0; its text; the results |
+| ``checkpoint`` | those of torch's function, and operands | the results |
+| ``loop`` | pred, snapshots | what the loop leaves |
 | ``backward`` | optional, and what the executor adds | the function's :class:`~dy2st_runtime.primitives.gradients.Backward` |
 
 An attempt counts the kinds that it is for from 1; ``like`` has the dtypes and ranks of the results, which have no items where it
 raises. The block of ``backward`` runs after the program, when autograd asks for gradients: it gets its operands as they are now,
-and its inputs, which are here only like those that it will get, later.
+and its inputs, which are here only like those that it will get, later. That of ``checkpoint`` saves nothing for gradients: it is
+run again for them, with the same random numbers. The block of ``loop`` is that of ``while_``, which it does in parts for gradients
+(:mod:`dy2st_runtime.executors.loops`).
 """
 
 from __future__ import annotations
@@ -25,8 +29,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch.utils.checkpoint import checkpoint
 
-from dy2st_runtime.primitives.gradients import Backward
+from dy2st_runtime.primitives.gradients import Backward, left_as_it_was
 
 Function = Callable[..., tuple[Any, ...]]
 
@@ -98,8 +103,23 @@ def _attempt(
         return (number, str(error), *(torch.empty((0,) * rank, dtype=dtype) for dtype, rank in like))
 
 
+def _checkpoint(function: Function, inputs: Sequence[Any], operands: Sequence[Any], **options: Any) -> tuple[Any, ...]:
+    """Apply ``torch.utils.checkpoint.checkpoint`` to a function whose first argument takes the autocast modes that it opens."""
+
+    def run(*values: Any) -> tuple[Any, ...]:
+        with left_as_it_was() as open_autocasts:
+            return function(open_autocasts, *values, *operands)
+
+    result: tuple[Any, ...] = checkpoint(run, *inputs, **options)
+    return result
+
+
 def _backward(function: Function, inputs: Sequence[Any], **options: Any) -> tuple[Any, ...]:
     return (Backward(function, **options),)
+
+
+def _loop(function: Function, inputs: Sequence[Any], **options: Any) -> tuple[Any, ...]:
+    return function(inputs, **options)
 
 
 def _split(results: tuple[Any, ...], aux: int) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
@@ -118,6 +138,8 @@ TRANSFORMS: dict[str, Callable[..., tuple[Any, ...]]] = {
     "vjp": _vjp,
     "vmap": _vmap,
     "attempt": _attempt,
+    "checkpoint": _checkpoint,
+    "loop": _loop,
     "backward": _backward,
 }
 """Every transform by its name; archives rely on the names."""

@@ -78,7 +78,7 @@ def runner_in(library: Any, program: Program, lines: dict[str, dict[int, Locatio
     def resolve(index: int) -> Callable[..., Any]:
         callback = instructions[index].callback
         assert callback is not None
-        return callback.make(lines)
+        return callback.make(lines, runner)
 
     kept = Running(library.Machine(lowered.described(resolve)), instructions)
     _running.add(kept)

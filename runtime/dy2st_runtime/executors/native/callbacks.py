@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import fx
 
+from dy2st_runtime.executors.loops import MakeRunner
 from dy2st_runtime.executors.python.code import Writer
 from dy2st_runtime.ir.program import Location
 from dy2st_runtime.primitives import control
@@ -26,13 +27,14 @@ class Callback:
 
     node: fx.Node
 
-    def make(self, lines: dict[str, dict[int, Location]]) -> Callable[..., Any]:
+    def make(self, lines: dict[str, dict[int, Location]], make_runner: MakeRunner) -> Callable[..., Any]:
         """Return the function, the same as in the Python executor.
 
         Args:
             lines: takes the user's line of each line of the function, by the name of its file.
+            make_runner: makes what runs a program that is part of this one.
         """
-        writer, node = Writer(), self.node
+        writer, node = Writer(make_runner), self.node
         parameters = [writer.register(value) for value in node.all_input_nodes]
         writer.line(f"def run({', '.join(parameters)}):")
         writer.depth, writer.location = 1, node.meta.get("location")

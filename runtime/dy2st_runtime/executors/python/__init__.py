@@ -37,7 +37,7 @@ class Compiled:
     """
 
     def __init__(self, program: Program) -> None:
-        code = python_code.generate(program)
+        code = python_code.generate(program, runner)
         self.text, self.lines = code.text, code.lines
         self.file = f"<program {next(_numbers)}: {program.name}>"
         linecache.cache[self.file] = (len(self.text), None, self.text.splitlines(keepends=True), self.file)

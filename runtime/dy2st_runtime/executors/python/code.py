@@ -13,6 +13,7 @@ import torch
 from torch import fx
 
 from dy2st_runtime.errors import ProgramError
+from dy2st_runtime.executors.loops import Loop, MakeRunner
 from dy2st_runtime.executors.python.factories import below_autograd, is_factory
 from dy2st_runtime.executors.python.later import tell_later
 from dy2st_runtime.executors.python.operations import OPERATIONS
@@ -44,9 +45,14 @@ class Code:
     lines: dict[int, Location]
 
 
-def generate(program: Program) -> Code:
-    """Write a program as a Python function."""
-    writer = Writer()
+def generate(program: Program, make_runner: MakeRunner) -> Code:
+    """Write a program as a Python function.
+
+    Args:
+        program: any program.
+        make_runner: makes what runs a program that is part of this one.
+    """
+    writer = Writer(make_runner)
     inputs = [writer.register(node) for node in program.block.inputs]
     writer.line(f"def run(autocasts, {', '.join(inputs)}):" if inputs else "def run(autocasts):")
     writer.depth = 1
@@ -56,9 +62,14 @@ def generate(program: Program) -> Code:
 
 
 class Writer:
-    """Collects lines; knows which register holds which value."""
+    """Collects lines; knows which register holds which value.
 
-    def __init__(self) -> None:
+    Args:
+        make_runner: makes what runs a program that is part of this one.
+    """
+
+    def __init__(self, make_runner: MakeRunner) -> None:
+        self._make_runner = make_runner
         self.text: list[str] = []
         self.lines: dict[int, Location] = {}
         self.names: dict[str, Any] = {}
@@ -229,8 +240,15 @@ class Writer:
         """Write a transform of a function: the block becomes one of Python."""
         name, block, inputs, operands = node.args
         assert isinstance(inputs, tuple)
+        if name == "loop":
+            function = self.constant(Loop(_block(block), self._make_runner), "loop")
+            options = [f"{key}={self.argument(value)}" for key, value in node.kwargs.items()]
+            self.line(
+                f"{self.register(node)} = {function}({self.argument(inputs)}, {self.argument(operands)}, {', '.join(options)})"
+            )
+            return
         own, function = _block(block).inputs, self.fresh("block")
-        is_later = name == "backward"  # when the registers of what is around it are gone
+        is_later = name in ("backward", "checkpoint")  # when the registers of what is around it are gone
         parameters = [self.register(inner) for inner in (own if is_later else own[: len(inputs)])]
         if not is_later:
             self.alias(own[len(inputs) :], operands)
@@ -241,8 +259,9 @@ class Writer:
         self.location = node.meta.get("location")
         options = [f", {key}={self.argument(value)}" for key, value in node.kwargs.items()]
         if is_later:
-            telling = self.constant(functools.partial(tell_later, self.lines), "tell")
-            options.append(f", operands={self.argument(operands)}, tell={telling}")
+            options.append(f", operands={self.argument(operands)}")
+        if name == "backward":
+            options.append(f", tell={self.constant(functools.partial(tell_later, self.lines), 'tell')}")
         apply = self.constant(transformed, "transformed")
         self.line(f"{self.register(node)} = {apply}({name!r}, {function}, {self.argument(inputs)}{''.join(options)})")
 

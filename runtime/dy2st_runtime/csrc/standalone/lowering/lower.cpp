@@ -137,19 +137,43 @@ void Lowering::operation(const Json& node) {
   if (target == "if_") {
     branch(node);
   } else if (target == "while_") {
-    loop(node);
+    loop(node, node["args"].array().at(0));
   } else if (!take_part(node) && !gradients(node)) {
     call(node);
   }
 }
 
-// The grad mode, a backward pass, and what makes autograd know of one: nobody asks for gradients here, so outputs are what they were.
+// The grad mode, a checkpoint, a loop with snapshots, a backward pass, and what makes autograd know of one: nobody asks for gradients
+// here, so what a checkpoint does is done in its place, such a loop is one like others, and outputs are what they were.
 bool Lowering::gradients(const Json& node) {
   const auto& args = node["args"].array();
   const std::string &target = node["target"].text(), &name = node["name"].text();
   if (target == "set_grad_enabled") return true;
-  if (target == "transform_" && is_object(args.at(0), "str") && args[0]["str"].text() == "backward") {
+  const std::string transform = target == "transform_" && is_object(args.at(0), "str") ? args[0]["str"].text() : "";
+  if (transform == "loop") {
+    loop(node, node["kwargs"]["pred"]);
+    Registers given = values_of(*sequence(args.at(2)));
+    for (int32_t operand : values_of(*sequence(args.at(3)))) given.push_back(operand);
+    if (const Json* threaded = node["kwargs"].find("threaded")) {
+      for (const Json& place : *sequence(*threaded)) scope_.results[name].push_back(given.at(static_cast<size_t>(place.integer())));
+    }
+    return true;
+  }
+  if (transform == "backward") {
     scope_.results[name] = {constant(Value())};
+    return true;
+  }
+  if (transform == "checkpoint") {
+    Registers given = values_of(*sequence(args.at(2)));
+    for (int32_t operand : values_of(*sequence(args.at(3)))) given.push_back(operand);
+    const Scope around = scope_;
+    const std::string place = place_;
+    alias(inner(args.at(1)), given);
+    const Registers outputs = block(inner(args.at(1)));
+    const std::set<int32_t> made = left_;
+    scope_ = around;
+    place_ = place;
+    leave(outputs, results_of(node, outputs.size()), made);
     return true;
   }
   if (target != "apply_" || value_of(args.at(0)) != constant(Value())) return false;
@@ -195,10 +219,10 @@ void Lowering::branch(const Json& node) {
   finish_control(node, results);
 }
 
-void Lowering::loop(const Json& node) {
+void Lowering::loop(const Json& node, const Json& pred) {
   const auto& args = node["args"].array();
   const Json& body = inner(args.at(1));
-  Registers first = {value_of(args.at(0))};
+  Registers first = {value_of(pred)};
   for (int32_t carried : values_of(*sequence(args.at(2)))) first.push_back(carried);
   Registers registers = values_of(*sequence(args.at(3)));
   const Registers results = results_of(node, first.size() - 1);

@@ -76,7 +76,7 @@ class Lowering {
   bool take_part(const Json& node);
   bool gradients(const Json& node);
   void branch(const Json& node);
-  void loop(const Json& node);
+  void loop(const Json& node, const Json& pred);
   void leave(const Registers& sources, const Registers& targets, const std::set<int32_t>& dying);
   Registers results_of(const Json& node, size_t count);
   void finish_control(const Json& node, const Registers& results);
