@@ -289,8 +289,7 @@ class Describer:
         """Return a method or partial function of what the function makes."""
         number, _ = self._numbers.setdefault(id(value), (len(self._numbers), value))
         self._uses[number] += 1
-        parts = tuple(self.describe(part, what) for part in made_callables.parts_of(value))
-        return Shared(number, (BoundOf(type(value), parts),))
+        return Shared(number, (BoundOf(type(value), tuple(self.describe(p, what) for p in made_callables.parts_of(value))),))
 
     def _variable(self, cell: CellType, what: str) -> Structure:
         number, _ = self._numbers.setdefault(id(cell), (len(self._numbers), cell))
@@ -306,8 +305,7 @@ class Describer:
 
     def _class(self, value: type, what: str) -> Structure:
         held = dict(made_functions.namespace(value))
-        items = (value.__bases__, *held.values())
-        return ClassOf(value, tuple(held), tuple(self.describe(item, what) for item in items))
+        return ClassOf(value, tuple(held), tuple(self.describe(item, what) for item in (value.__bases__, *held.values())))
 
     def _each_order(self, table: dict[Any, Any], what: str) -> Structure:
         """Return a dict whose keys are in one of several orders: one of as many dicts."""
