@@ -66,7 +66,7 @@ def write(lowered: Lowered, program: Program, path: str, opset: int | None) -> N
                 dynamo=True,
                 verbose=False,
                 optimize=not has_lists,
-                custom_translation_table=sequences.translations(opset or _OPSET) if has_lists else None,
+                custom_translation_table=_translations(opset or _OPSET, has_lists),
             )
             if has_lists and result is not None:
                 sequences.give_types(result.model)
@@ -78,6 +78,15 @@ def write(lowered: Lowered, program: Program, path: str, opset: int | None) -> N
         size = sum(tensor.numel() * tensor.element_size() for tensor in lowered.exported.state_dict.values())
         result.save(path, external_data=size > _LARGEST)
     onnx.checker.check_model(path, full_check=size <= _LARGEST)
+
+
+def _translations(opset: int, has_lists: bool) -> dict[Any, Any]:
+    """Return what the exporter puts in the place of operators that it does not know."""
+    import onnxscript
+
+    op: Any = getattr(onnxscript, f"opset{opset}")
+    own = {torch.ops.aten._int_mm.default: lambda self, mat2: op.MatMulInteger(self, mat2)}
+    return own | sequences.translations(opset) if has_lists else own
 
 
 def _nodes(part: torch.nn.Module) -> Sequence[Any]:

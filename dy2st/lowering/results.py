@@ -12,6 +12,7 @@ from dy2st.lowering.lists import prefix
 from dy2st.lowering.values import ListValue, Number, as_tensor, is_number, known_later, new_form
 from dy2st_runtime.ir.program import Program
 from dy2st_runtime.ir.structure import (
+    BoundOf,
     ClassOf,
     CollectionOf,
     Const,
@@ -84,7 +85,7 @@ def result(program: Program, structure: Structure, leaves: Sequence[Any]) -> Any
             return result(program, items[0], leaves)
         case InstanceOf((_, item)):
             return result(program, item, leaves)
-        case TaggedUnionOf() | CollectionOf():
+        case TaggedUnionOf() | CollectionOf() | BoundOf():
             return _chosen(program, structure, leaves)
 
 
@@ -92,7 +93,7 @@ def _is_registered(factory: type) -> bool:
     return factory.__module__.startswith(("torch.", "collections"))
 
 
-def _chosen(program: Program, structure: TaggedUnionOf | CollectionOf, leaves: Sequence[Any]) -> Any:
+def _chosen(program: Program, structure: TaggedUnionOf | CollectionOf | BoundOf, leaves: Sequence[Any]) -> Any:
     if isinstance(structure, TaggedUnionOf):
         tag = result(program, structure.tag, leaves)
         options = [result(program, item, leaves) for item in structure.items]

@@ -26,6 +26,7 @@ from dy2st.errors import Dy2stError, IslandError
 from dy2st.frames import hide, plainly
 from dy2st.options import Options
 from dy2st.static.cache import Entry, Lookup, ProgramCache
+from dy2st.static.calls.binding import reference, unbound
 from dy2st.static.calls.call import Call
 from dy2st.static.calls.signature import CallSignature
 from dy2st.static.conversion import check_root, conversion_error, convert_root
@@ -78,7 +79,7 @@ class StaticFunction:
         self.__qualname__: str = function.__qualname__
         self._function = function
         self._options = options = Options() if options is None else options
-        self._instance = None if instance is None else _reference(instance)
+        self._instance = None if instance is None else reference(instance)
         if instance is not None:  # as of a bound method, where the function that this wraps would show the object too
             self.__signature__ = inspect.signature(types.MethodType(function, instance))
         is_method = instance is not None if bound is None else bound
@@ -162,6 +163,11 @@ class StaticFunction:
         if instance is None:
             raise ReferenceError(f"the object that {self.__qualname__} was bound to is gone")
         return instance
+
+    @property
+    def __func__(self) -> Any:
+        """What it is a method of, as of a bound method; a plain function has none."""
+        return unbound(self, StaticFunction)
 
     @property
     def function(self) -> Any:  # a FunctionType, which the type checker would bind
@@ -375,13 +381,6 @@ def _holding(static: StaticFunction, instance: Any) -> BoundStatic:
 
 
 _new = object.__new__
-
-
-def _reference(instance: Any) -> Callable[[], Any]:
-    try:
-        return weakref.ref(instance)
-    except TypeError:
-        return lambda: instance
 
 
 def restore(instance: Any, name: str, function: types.FunctionType | None, options: Options) -> StaticFunction:

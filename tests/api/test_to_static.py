@@ -86,6 +86,23 @@ def test_a_bound_method_becomes_static() -> None:
     same(f(X), net.other(X))
 
 
+def test_code_that_binds_methods_itself_finds_what_a_static_one_is_a_method_of() -> None:
+    class Decorated(Net):
+        forward = to_static(Net.forward)
+
+    for net in (to_static(Net()), Decorated()):
+        method = net.forward.__func__
+        assert method is net.forward.__func__ and inspect.unwrap(method) is method
+        assert inspect.signature(method) == inspect.signature(Net.forward) and method.__name__ == "forward"
+        net.forward = types.MethodType(method, net)  # what puts something around a method, and takes it off again, does
+        same(net(X), choose(X))
+        del net.__dict__["forward"]
+        other = Net()
+        other.k = 5.0
+        same(method(other, X), Net.forward(other, X))
+    assert not hasattr(to_static(choose), "__func__")
+
+
 def test_a_module_gets_a_static_forward() -> None:
     net = Net()
     assert to_static(net) is net

@@ -6,6 +6,7 @@ What a reader sees is what runs:
   stands for anything;
 - a comment ``<!-- setup`` runs as well, and is not shown: what a reader of a fragment has already;
 - a comment ``<!-- not run: reason -->`` keeps the next block from running;
+- a comment ``<!-- needs: package, package -->`` does so where one of these is not installed;
 - blocks with a title stand side by side and define the same name; ``agree(name, *calls)`` in a setup compares what they define.
 """
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import doctest
+import importlib.util
 import io
 import re
 import types
@@ -28,7 +30,7 @@ _FENCE = re.compile(
     r"""^(?P<indent> *)```(?P<language>\w*)(?: title="(?P<title>[^"]*)")?\n(?P<code>.*?)^(?P=indent)```$""",
     re.MULTILINE | re.DOTALL,
 )
-_HIDDEN = re.compile(r"<!-- (?:setup\n(?P<setup>.*?)|not run: (?P<reason>.*?) ?)-->", re.DOTALL)
+_HIDDEN = re.compile(r"<!-- (?:setup\n(?P<setup>.*?)|not run: (?P<reason>.*?) ?|needs: (?P<needs>.*?) ?)-->", re.DOTALL)
 
 
 @dataclasses.dataclass
@@ -52,21 +54,22 @@ def blocks(page: Path) -> list[Block]:
     """The Python of a page, in order."""
     text = page.read_text(encoding="utf-8")
     found: list[Block] = []
-    skipped, end = False, 0
+    skipped, left_out, end = False, False, 0
     for match in sorted([*_FENCE.finditer(text), *_HIDDEN.finditer(text)], key=lambda match: match.start()):
         line = text.count("\n", 0, match.start()) + 2
         parts = match.groupdict()
         follows = not text[end : match.start()].strip()
         end = match.end()
         if "language" not in parts:
-            skipped = parts["reason"] is not None
+            needed = (parts["needs"] or "").replace(",", " ").split()
+            skipped = parts["reason"] is not None or any(importlib.util.find_spec(name) is None for name in needed)
             if parts["setup"] is not None:
                 found.append(Block(line, parts["setup"]))
         elif parts["language"] == "python":
             if not skipped:
                 found.append(Block(line, _dedent(parts["code"], parts["indent"]), title=parts["title"] or ""))
-            skipped = False
-        elif parts["language"] == "text" and follows and found:
+            skipped, left_out = False, skipped
+        elif parts["language"] == "text" and follows and found and not left_out:
             found[-1].shown = _dedent(parts["code"], parts["indent"])
     return found
 

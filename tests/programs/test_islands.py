@@ -561,3 +561,40 @@ def test_generators_of_random_numbers_in_attributes_and_variables_are_used_at_ea
 
     for one, other in zip(run(lambda function: function), run(dy2st.to_static)):
         same(one, other)
+
+
+class Totals:
+    """Keeps what it is told in objects that it makes."""
+
+    class Total:
+        def __init__(self):
+            self.last, self.calls = None, 0
+
+    def __init__(self):
+        self.kept = {}
+
+    def log(self, name, value):
+        if name not in self.kept:
+            self.kept[name] = self.Total()
+        self.kept[name].last = value
+        self.kept[name].calls += 1
+
+
+def test_an_island_that_leaves_objects_that_it_makes_runs_at_each_call():
+    class Step(Totals):
+        @dy2st.not_to_static
+        def log(self, *args):
+            super().log(*args)
+
+        def __call__(self, x):
+            self.log("sum", x.sum())
+            if x.sum() > 1:
+                self.log("large", x.sum())
+            return x * 2
+
+    step = Step()
+    static = dy2st.to_static(step.__call__)
+    for factor in (1, 2, 0, 3):
+        static(torch.ones(2) * factor)
+    assert (step.kept["sum"].last, step.kept["sum"].calls) == (torch.tensor(6.0), 4)
+    assert (step.kept["large"].last, step.kept["large"].calls) == (torch.tensor(6.0), 3)

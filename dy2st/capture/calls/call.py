@@ -205,6 +205,12 @@ def _call_object(session: Session, function: Any, args: Any, kwargs: Any) -> Any
     if isinstance(function, CachedFunction):
         wrapped = function.__wrapped__
         return cached_functions.call_cached(session, function, args, kwargs, lambda: call(wrapped, *args, **kwargs))
+    described = storage.of_class(type(function), "__call__")
+    if isinstance(described, (property, staticmethod, classmethod)):
+        of_class(session, function, "__call__")
+        if isinstance(described, property):
+            return call(call(described.fget, function), *args, **kwargs)
+        return call(described.__get__(function, type(function)), *args, **kwargs)
     own_call = type(function).__call__
     if isinstance(own_call, types.FunctionType) and (not is_skipped(own_call) or opaque.is_opaque(own_call)):
         of_class(session, function, "__call__")

@@ -189,6 +189,12 @@ class GuardTable:
         check = _is_same_factory(container.default_factory)
         self.add(source, "making", lambda now: check(getattr(now, "default_factory", None)), "has the same default_factory")
 
+    def same_parts(self, source: Source, tensor: Any) -> None:
+        """Require that a tensor which is made of others keep its class, and what it says of how it is made of them."""
+        kind, parts = type(tensor), tensor.__tensor_flatten__()
+        check = lambda now: type(now) is kind and bool(now.__tensor_flatten__() == parts)  # noqa: E731
+        self.add(source, "parts", check, f"is a {kind.__qualname__} of {', '.join(parts[0])}")
+
     def same_special_methods(self, source: Source, kind: type, bases: Collection[type]) -> None:
         """Require that a class keep its special methods and what it is made of; ``bases`` are those that may change."""
         if (source.index, "special") not in self._guards:

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from dy2st.capture.environment.sources import PROXIES, Source, referent, wrapped_by
+from dy2st.capture.values.storage import of_class
 from dy2st.errors import CaptureError
 
 ACTS_FOR_USER = False
@@ -115,7 +116,7 @@ def says_nothing(value: Any) -> bool:
     if isinstance(value, torch.Generator):
         return True
     if callable(value):
-        return not isinstance(type(value).__call__, types.FunctionType)
+        return not isinstance(of_class(type(value), "__call__"), (types.FunctionType, *DESCRIBING))
     kind: Any = type(value)
     if kind.__module__.partition(".")[0] not in (*sys.stdlib_module_names, "torch"):
         return False

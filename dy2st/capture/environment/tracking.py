@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from dy2st.capture.environment import plain_values
 from dy2st.capture.environment.abstracts import AbstractObjects
@@ -317,7 +318,12 @@ class Tracker:
             self.guards.same_array(source, value)
 
     def _tensor(self, value: torch.Tensor, source: Source) -> None:
+        is_new = id(value) not in self._tensors
         known = self._tensors.setdefault(id(value), (value, source))[1]
+        if is_new and is_traceable_wrapper_subclass(value):
+            self.guards.same_parts(source, value)
+            for name in value.__tensor_flatten__()[0]:
+                self.read(getattr(value, name), self.table.attribute(source, name))
         self._arrays.meet_tensor(value)
         if known is not source:
             self.guards.same_object(source, known)

@@ -6,7 +6,7 @@ import collections
 import dataclasses
 import weakref
 from collections.abc import Iterable, Iterator
-from types import CellType, FunctionType, MethodType, ModuleType
+from types import CellType, FunctionType, ModuleType
 from typing import Any
 
 import torch
@@ -23,7 +23,7 @@ from dy2st.capture.environment.plain_values import CONSTANTS
 from dy2st.capture.environment.sources import referent
 from dy2st.capture.environment.users_code import is_heap_type, is_library
 from dy2st.capture.looping.generators import UserGenerator
-from dy2st.capture.objects import cells, made_functions, made_modules
+from dy2st.capture.objects import cells, made_callables, made_functions, made_modules
 from dy2st.capture.operators import identities
 from dy2st.capture.outputs import of_numpy
 from dy2st.capture.session.session import Session
@@ -39,6 +39,7 @@ from dy2st.capture.writes import orders
 from dy2st.capture.writes.places import CellPlace, ContentsPlace, ItemPlace
 from dy2st_runtime.ir.flattening import attributes, is_followed, parts_of
 from dy2st_runtime.ir.structure import (
+    BoundOf,
     ClassOf,
     CollectionOf,
     Const,
@@ -66,10 +67,6 @@ _UNIQUE = (
 """What is there once, or is as good as another that is equal."""
 
 
-DEEP = 4
-"""How deep containers are nested in which numbers may differ from call to call."""
-
-
 class Describer:
     """Describes values; their tensors, numbers, lists and texts become outputs of the root block."""
 
@@ -91,6 +88,8 @@ class Describer:
         is_recreated = isinstance(value, (FunctionType, type)) and made_functions.is_recreated(self.session, value)
         is_recreated = is_recreated or made_modules.is_part(self.session, value)
         is_plain = parts_of(value) is None and not isinstance(value, AbstractObject) and not is_recreated
+        if made_callables.is_bound(self.session, value):
+            return self._bound(value, what)
         if is_plain and not self._is_table(value) and not self._is_holder(value):
             return self._given(value) or self.described(value, what)
         told = self.session.tuples.told(value)
@@ -268,7 +267,6 @@ class Describer:
             )
         made_here = id(value) in self.session.allocations.created or isinstance(value, (UserGenerator, Stream))
         made_here = made_here or self.session.tracker.is_fresh(value) or made_modules.holds_abstract(self.session, value)
-        made_here = made_here or (isinstance(value, MethodType) and self.session.ownership.is_new(value.__self__))
         if made_here and not isinstance(value, (type, torch.Size, frozenset)):
             kind = "generator" if isinstance(value, (UserGenerator, Stream)) else type(value).__qualname__
             raise errors.CaptureError(
@@ -287,6 +285,12 @@ class Describer:
         cells = [self._variable(cell, what) if cell in own else Const(cell) for cell in value.__closure__ or ()]
         return FunctionOf(made_functions.without_variables(value), (*(self.described(part, what) for part in inside), *cells))
 
+    def _bound(self, value: made_callables.Bound, what: str) -> Structure:
+        """Return a method or partial function of what the function makes."""
+        number, _ = self._numbers.setdefault(id(value), (len(self._numbers), value))
+        self._uses[number] += 1
+        return Shared(number, (BoundOf(type(value), tuple(self.describe(p, what) for p in made_callables.parts_of(value))),))
+
     def _variable(self, cell: CellType, what: str) -> Structure:
         number, _ = self._numbers.setdefault(id(cell), (len(self._numbers), cell))
         self._uses[number] += 2  # the functions that share it need its number
@@ -301,8 +305,7 @@ class Describer:
 
     def _class(self, value: type, what: str) -> Structure:
         held = dict(made_functions.namespace(value))
-        items = (value.__bases__, *held.values())
-        return ClassOf(value, tuple(held), tuple(self.describe(item, what) for item in items))
+        return ClassOf(value, tuple(held), tuple(self.describe(item, what) for item in (value.__bases__, *held.values())))
 
     def _each_order(self, table: dict[Any, Any], what: str) -> Structure:
         """Return a dict whose keys are in one of several orders: one of as many dicts."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from dy2st.capture.environment.sources import Source
 from dy2st.capture.operators import identities
-from dy2st.capture.outputs.description import DEEP, Describer, items_of
+from dy2st.capture.outputs.description import Describer, items_of
 from dy2st.capture.session import key_order
 from dy2st.capture.session.session import Session
 from dy2st.capture.types import lattice, mismatches, value_types
@@ -22,6 +22,9 @@ from dy2st.capture.writes.undo_log import Write
 from dy2st_runtime.ir.flattening import attributes, is_followed
 from dy2st_runtime.ir.program import Effect, Location
 from dy2st_runtime.ir.structure import Const
+
+DEEP = 4
+"""How deep containers are nested in which numbers may differ from call to call."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,6 +7,7 @@ and what it reads is guarded. Any other is an operation of the program.
 from __future__ import annotations
 
 import builtins
+import collections
 import contextlib
 import dis
 import types
@@ -20,7 +21,7 @@ from dy2st.capture.diagnostics.translation import TRACING_ERRORS
 from dy2st.capture.environment.users_code import is_library, is_part_of_library
 from dy2st.capture.session.regions import Region
 from dy2st.capture.session.session import Session
-from dy2st.capture.unconverted import learned, opaque
+from dy2st.capture.unconverted import learned, opaque, unseen_writes
 from dy2st.capture.unconverted.island_calls import Recording, UnknownIslandError
 from dy2st.capture.unconverted.plain import call_plain, over_argument, union_among
 from dy2st.capture.values import storage
@@ -128,6 +129,10 @@ class _Following:
                 self.keep()
                 raise  # for a handler of the user's
             return error
+        if _leaves_new(session, self._attempt[0]):
+            return errors.CaptureError(
+                f"{self._function.__qualname__}(), which is not converted, leaves an object that it makes itself", session.here()
+            )
         return None
 
     def keep(self) -> Any:
@@ -159,6 +164,20 @@ def _grows(session: Session, region: Region) -> bool:
     )
 
 
+def _leaves_new(session: Session, region: Region) -> bool:
+    """Tell whether what was done leaves an object of the user's that it has made, unseen, outside of the call."""
+    for entry in region.undo_log.entries.values():
+        now = entry.place.read()
+        parts = now.values() if isinstance(now, dict) else now if isinstance(now, (list, tuple, set, collections.deque)) else (now,)
+        if any(unseen_writes.has_attributes(part) and not _is_known(session, part) for part in parts):
+            return True
+    return False
+
+
+def _is_known(session: Session, value: Any) -> bool:
+    return session.tracker.source_of(value) is not None or session.ownership.is_new(value)
+
+
 def _instead(
     session: Session, function: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception
 ) -> Any:
@@ -184,6 +203,8 @@ def _recorded(session: Session, function: types.FunctionType, args: tuple[Any, .
 
 def _is_followed(function: types.FunctionType, given: tuple[Any, ...]) -> bool:
     """Tell whether a function names nothing that does more than compute, as far as its code and its arguments show."""
+    if not unseen_writes.are_few((*given, *opaque.reached(function))):
+        return False
     for part in opaque.with_helpers(function):
         if any(_imports_or_tries(code) for code in _codes(part.__code__)):
             return False

@@ -112,6 +112,16 @@ def reached(values: Iterable[Any]) -> list[tuple[Any, Any]]:
     return results
 
 
+def are_few(values: Iterable[Any]) -> bool:
+    """Tell whether all objects that can be reached are compared: what is written to others nobody sees."""
+    return len(reached(values)) < _MOST
+
+
+def has_attributes(value: Any) -> bool:
+    """Tell whether a value is an object of the user's, with attributes to which something may be written."""
+    return not isinstance(value, (*_LEAVES, *_CONTAINERS, tuple)) and _attributes(value) is not None
+
+
 def _attributes(value: Any) -> dict[str, Any] | None:
     """Return the attributes of an object of the user's."""
     table = None if is_library(type(value).__module__) else storage.table_of(value)

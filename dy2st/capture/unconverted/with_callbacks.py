@@ -20,11 +20,12 @@ import torch
 from dy2st import errors
 from dy2st.capture.diagnostics.attribution import is_about_abstracts
 from dy2st.capture.diagnostics.translation import TRACING_ERRORS
-from dy2st.capture.environment.users_code import is_users_function
+from dy2st.capture.environment.users_code import is_skipped, is_users_function
 from dy2st.capture.session.session import Session
 from dy2st.capture.unconverted import opaque, unseen_writes
 from dy2st.capture.values import storage
 from dy2st.capture.values.signals import Refused, Signal
+from dy2st.capture.values.symbolic import may_be_undefined
 from dy2st.capture.writes.places import cell_value
 from dy2st.code_names import written_free, written_globals
 
@@ -33,7 +34,9 @@ def applies(session: Session, function: types.FunctionType, args: tuple[Any, ...
     """Tell whether a function that is called as it is written may be converted where that does not do."""
     if not (function.__module__ or "").startswith("torch") or function.__name__ == "__init__":
         return False
-    return session.converting_library > 0 or next(_callbacks(_given(function, args, kwargs)), None) is not None
+    if session.converting_library > 0 or next(_getters(args), None) is not None:
+        return True
+    return next(_callbacks(_given(function, args, kwargs)), None) is not None
 
 
 def call(
@@ -53,12 +56,13 @@ def call(
         plainly, converted: how it is called as it is written, and as it is converted.
     """
     given = _given(function, args, kwargs)
-    callbacks = list(_callbacks(given))
-    if any(_writes_variables(callback) for callback in callbacks):
-        return _converted(session, converted)
-    attempt, written = session.blocks.begin_attempt([]), dict(session.places.written_at)
+    callbacks = [*_callbacks(given), *_getters(args)]
     held = [part for value in given for part in _parts(value)]
     before = unseen_writes.reached((*held, *(value for callback in callbacks for value in _found(callback))))
+    by_way = any(map(may_be_undefined, (item for _, table in before if isinstance(table, dict) for item in table.values())))
+    if by_way or any(_writes_variables(callback) for callback in callbacks):
+        return _converted(session, converted)
+    attempt, written = session.blocks.begin_attempt([]), dict(session.places.written_at)
     failure: Exception | None = None
     try:
         result = plainly()
@@ -98,6 +102,18 @@ def _given(function: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str
     """Return what a function gets: its arguments, what it finds in its closure, and as a method of a module its attributes."""
     results = [*args, *kwargs.values(), *(cell_value(cell) for cell in function.__closure__ or ())]
     return results + list(vars(args[0]).values()) if args and isinstance(args[0], torch.nn.Module) else results
+
+
+def _getters(args: tuple[Any, ...]) -> Iterator[types.FunctionType]:
+    """Yield what a method of a module runs, unseen, where it reads attributes: converted code has made them properties."""
+    if not args or not isinstance(args[0], torch.nn.Module) or "_modules" not in vars(args[0]):
+        return
+    for kind in dict.fromkeys(type(part) for part in args[0].modules()):
+        for value in (value for base in kind.__mro__ for value in vars(base).values()):
+            getter = value.fget if isinstance(value, property) else None
+            if isinstance(getter, types.FunctionType) and not is_skipped(getter):
+                yield getter
+                yield from (part for part in map(cell_value, getter.__closure__ or ()) if isinstance(part, types.FunctionType))
 
 
 def _callbacks(given: list[Any]) -> Iterator[types.FunctionType]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from dy2st_runtime.archive.memory import pack, unpack
 from dy2st_runtime.archive.serialize import STATE_KINDS
@@ -59,10 +60,10 @@ def _walk(module: nn.Module, prefix: str, seen: dict[int, str]) -> Iterator[Stat
         return
     seen[id(module)] = prefix[:-1]
     for name, parameter in module._parameters.items():
-        if parameter is not None:
+        if parameter is not None and not is_traceable_wrapper_subclass(parameter):  # else programs read what it is made of
             yield StateValue(prefix + name, "parameter", parameter)
     for name, buffer in module._buffers.items():
-        if buffer is not None:
+        if buffer is not None and not is_traceable_wrapper_subclass(buffer):
             yield StateValue(prefix + name, "buffer", buffer, name not in module._non_persistent_buffers_set)
     for name, child in module._modules.items():
         if child is not None and next(child.parameters(), next(child.buffers(), None)) is not None:

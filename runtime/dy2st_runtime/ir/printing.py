@@ -10,6 +10,7 @@ import torch
 from torch import fx
 
 from dy2st_runtime.ir.structure import (
+    BoundOf,
     ClassOf,
     CollectionOf,
     Const,
@@ -165,8 +166,8 @@ def format_structure(structure: Structure, outputs: tuple[Any, ...]) -> str:
         case TaggedUnionOf(tag, tags, items):
             options = ", ".join(f"{number}: {item}" for number, item in zip(tags, inside(items)))
             return f"{{{options}}}[{format_structure(tag, outputs)}]"
-        case CollectionOf(kind, items):
-            return f"{kind}({''.join(inside(items))})"
+        case CollectionOf(kind, items) | BoundOf(kind, items):
+            return f"{getattr(kind, '__name__', kind)}({', '.join(inside(items))})"
     return "".join(inside(structure.items[-1:])) or "..."  # which is told around here, or before
 
 

@@ -197,7 +197,18 @@ class InstanceOf:
     items: tuple[Structure, ...]
 
 
-Recreated = VariableOf | FunctionOf | ClassOf | InstanceOf
+@dataclasses.dataclass(frozen=True)
+class BoundOf:
+    """A method of something that is made anew, or a partial function.
+
+    ``items`` has what is called; then what a method is bound to, or the arguments of a partial function and those by name.
+    """
+
+    kind: type
+    items: tuple[Structure, ...]
+
+
+Recreated = VariableOf | FunctionOf | ClassOf | InstanceOf | BoundOf
 Structure = (
     Leaf
     | Const

@@ -15,6 +15,7 @@ from dy2st_runtime.ir import constants
 from dy2st_runtime.ir.document import Json
 from dy2st_runtime.ir.structure import (
     AbstractOf,
+    BoundOf,
     CellOf,
     ClassOf,
     CollectionOf,
@@ -60,7 +61,7 @@ def to_json(structure: Structure) -> Any:
             return results | ({"mapping": True} if issubclass(factory, dict) else {}) | ({"ordered": True} if in_order else {})
         case CollectionOf(kind, items, maxlen):
             return {"collection": to_json(items[0]), "kind": kind, "maxlen": constants.encode(maxlen)}
-        case HolderOf() | Shared() | CellOf() | AbstractOf() | InstanceOf() | FunctionOf() | ClassOf() | VariableOf():
+        case HolderOf() | Shared() | CellOf() | AbstractOf() | InstanceOf() | FunctionOf() | ClassOf() | VariableOf() | BoundOf():
             return _container_to_json(structure)
         case TaggedUnionOf(tag, tags, items):
             results = {"choice": [[number, to_json(item)] for number, item in zip(tags, items, strict=True)], "tag": to_json(tag)}
@@ -79,6 +80,9 @@ def _container_to_json(structure: HolderOf | Shared | CellOf | AbstractOf | Recr
     if isinstance(structure, HolderOf):
         kind = structure.factory.__qualname__
         raise SaveError(f"a {kind} among the results cannot be written to an archive; give what is in it instead")
+    if isinstance(structure, BoundOf):
+        kind = structure.kind.__name__
+        raise SaveError(f"a {kind} of what is made inside cannot be written to an archive; give what it is bound to instead")
     if not structure.items:
         raise SaveError("a list, dict or object that holds itself cannot be written to an archive; give what is in it instead")
     return {"shared": structure.number, "item": to_json(structure.items[0])}

@@ -17,6 +17,7 @@ from dy2st_runtime.arrays.calls import as_array, of_bytes
 from dy2st_runtime.ir.flattening import follow_new
 from dy2st_runtime.ir.structure import (
     AbstractOf,
+    BoundOf,
     CellOf,
     ClassOf,
     CollectionOf,
@@ -101,6 +102,9 @@ def _recreate(structure: Recreated, leaves: Sequence[Any], results: dict[int, An
             return _make_function(structure, leaves, results, number)
         case ClassOf():
             return _make_class(structure, leaves, results, number)
+        case BoundOf(kind, items):
+            function, *given = (unflatten(item, leaves, results) for item in items)
+            return functools.partial(function, *given[0], **given[1]) if kind is functools.partial else kind(function, *given)
     raise TypeError(f"no value is made of {structure}")
 
 
