@@ -41,6 +41,7 @@ from dy2st.capture.library import (
     LOG_METHODS,
     SETTINGS,
     CachedFunction,
+    at_once,
     call_getter,
     call_method_caller,
     handler_of,
@@ -309,6 +310,9 @@ def _construct(session: Session, kind: type, args: Any, kwargs: Any) -> Any:
         return deques.create(*args, **kwargs)
     if kind in (set, frozenset) and args:
         return sets.collected(session, kind, *args)
+    listed = at_once(session, kind, args, kwargs)
+    if listed is not None:
+        return listed()
     table = tables.create(session, kind, args, kwargs)
     if table is not None:
         return construction.registered(session, table)
