@@ -45,7 +45,7 @@ def at_once(session: Session, kind: type, args: tuple[Any, ...], kwargs: dict[st
         return None
     if len(args) > _MOST.get(kind, len(args)) or not all(isinstance(value, _ENDING) or _has_any_length(value) for value in args):
         raise errors.CaptureError(
-            f"itertools.{kind.__name__}() of an iterable whose length is known only at run time, and of others that may have no end",
+            f"itertools.{kind.__name__}() of an iterable whose length is known only at run time, and others that may have no end",
             session.here(),
             fix="give it lists, or write for loops",
         )
