@@ -122,3 +122,16 @@ COUNTS = {
 def test_a_number_that_decides_how_many_results_there_are(program):
     with pytest.raises(dy2st.DataDependentError, match="how many results there are, or of what kind"):
         dy2st.to_static(lambda x, n: program(x, n.item()))(X, torch.tensor(2))
+
+
+@pytest.mark.parametrize(
+    "program",
+    [lambda x: F.unfold(x, 3), lambda x: F.unfold(x, 2, stride=2).sum(1), lambda x: F.local_response_norm(x, 2)],
+    ids=["unfold", "unfold_stride", "local_response_norm"],
+)
+def test_sizes_that_torch_has_to_know(program):
+    def of_part(x, n):
+        k = n.item()
+        return program(F.pad(x, (k, 1, k, 0), mode="reflect"))
+
+    agree(of_part, [(IMAGE.clone().requires_grad_(), number) for number in NUMBERS])

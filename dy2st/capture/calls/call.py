@@ -257,9 +257,9 @@ def _call_function(session: Session, function: types.FunctionType, args: Any, kw
     if is_skipped(function):
         session.blocks.key_orders.asks_within((args, kwargs))
         plainly = functools.partial(call_plain, session, function, args, kwargs)
-        if not with_callbacks.applies(session, function, args, kwargs):
-            return plainly()
         converted = functools.partial(_call_converted, session, function, args, kwargs, of_class)
+        if not with_callbacks.applies(session, function, args, kwargs):
+            return with_callbacks.where_torch_gives_up(session, function, plainly, converted)
         return with_callbacks.call(session, function, args, kwargs, plainly, converted)
     return _call_converted(session, function, args, kwargs, of_class)
 

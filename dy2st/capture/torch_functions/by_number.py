@@ -1,9 +1,9 @@
 """Operators of torch that need to know a number which only the program knows: ``torch.hann_window(n)``, ``x.unfold(0, n, 1)``.
 
-The program calls the operator with the number that it has then. What it gives is learned from its real kernel, which runs for
-numbers and operands that are made up: where all results have the same kinds and numbers of dimensions, so has every one. A size
-that is the same as one of an operand's, or as a number, in all runs is that one; one that stays is a constant, which the program
-checks; any other is a new symbol.
+So do some for the sizes of their operands. The program calls the operator with the number that it has then. What it gives is learned
+from its real kernel, which runs for numbers and operands that are made up: where all results have the same kinds and numbers of
+dimensions, so has every one. A size that is the same as one of an operand's, or as a number, in all runs is that one; one that stays
+is a constant, which the program checks; any other is a new symbol.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _INTS = (2, 3, 1, 4, 5, 6, 0, -1)
 _FLOATS = (0.375, 0.75, 0.125, 2.5, 1.5, 5.25, 0.0, 1.0, -1.5)
 """What numbers are taken to be, run by run; several are the same, or as many places apart as they stand apart."""
 _STEPS = (0, 1, 2)
-_ENOUGH = 3
-"""How many runs tell: of fewer numbers than that the operator takes hardly any."""
+_ENOUGH, _SIZES = 2, 3
+"""How many runs tell; with how many sizes of operands each number is tried."""
 _FILLS = (made_up.any_sign, made_up.positive)
 
 _TRANSFORMS = frozenset(("backward",))
@@ -53,7 +53,9 @@ def call(session: Session, function: Any, args: tuple[Any, ...], kwargs: dict[st
     Raises:
         DataDependentError: the number decides how many results there are, or of what kind they are.
     """
-    if not any(isinstance(leaf, _NUMBERS) for leaf in tree_leaves((args, kwargs))) or _is_seen_by_others(session, args, kwargs):
+    if not any(isinstance(leaf, _NUMBERS) or _is_sized_at_runtime(leaf) for leaf in tree_leaves((args, kwargs))):
+        return NotImplemented
+    if _is_seen_by_others(session, args, kwargs):
         return NotImplemented
     name, args, kwargs = _as_operands(function, args, kwargs)
     is_leaf = kwargs.pop("requires_grad", False)
@@ -79,11 +81,17 @@ def of_operator(session: Session, operator: Any, args: Any, kwargs: Any, functio
     tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
     if operator._schema.is_mutable or any(tensor.layout != torch.strided for tensor in tensors):
         return NotImplemented
+    if _viewed(operator) is not None and not any(isinstance(leaf, _NUMBERS) for leaf in tree_leaves((args, kwargs))):
+        return NotImplemented  # it may be a view of some operands only
     runs = _runs(session, operator, args, kwargs)
     if len(runs) < _ENOUGH:
         return NotImplemented
     result = _recorded(session, operator, args, kwargs, runs)
     return result if function is None else _in_its_class(function, result, runs)
+
+
+def _is_sized_at_runtime(leaf: Any) -> bool:
+    return isinstance(leaf, torch.Tensor) and any(isinstance(size, torch.SymInt) for size in leaf.shape)
 
 
 def _is_seen_by_others(session: Session, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -150,10 +158,10 @@ def _runs(session: Session, operator: Any, args: Any, kwargs: Any) -> list[Run]:
     ints = [leaf for leaf in leaves if isinstance(leaf, torch.SymInt)]
     sizes = made_up.symbols_of(tensors)
     numbers = sorted({symbol for leaf in ints for symbol in leaf.node.expr.free_symbols}, key=str)
-    for choice in made_up.choices(sizes):
+    for choice in made_up.sizes(sizes, _SIZES if sizes else 1):
         results: list[Run] = []
         attempts = itertools.count()
-        for values, _ in choice:
+        for values in choice:
             for taken in _taken(session, numbers):
                 known, at = {**values, **taken}, next(attempts)
                 ran = next((ran for fill in _FILLS if (ran := _run(operator, args, kwargs, known, fill, at)) is not None), None)

@@ -81,6 +81,25 @@ def call(
     return _instead(session, converted, failure)
 
 
+def where_torch_gives_up(
+    session: Session, function: types.FunctionType, plainly: Callable[[], Any], converted: Callable[[], Any]
+) -> Any:
+    """Call a function as it is written; one of torch is converted where torch does not know a size that it asks for.
+
+    Args:
+        session: the capture.
+        function: what is called.
+        plainly, converted: how it is called as it is written, and as it is converted.
+    """
+    before = session.builder.mark()
+    try:
+        return plainly()
+    except TRACING_ERRORS as error:
+        if not (function.__module__ or "").startswith("torch.nn.functional") or session.builder.mark() is not before:
+            raise
+        return _instead(session, converted, error)
+
+
 def _instead(session: Session, converted: Callable[[], Any], failure: Exception | None) -> Any:
     try:
         return _converted(session, converted)

@@ -74,10 +74,15 @@ def symbols_of(tensors: Sequence[torch.Tensor], told: Sequence[torch.SymInt] = (
 
 def choices(symbols: Sequence[Any]) -> Iterator[list[tuple[Values, Fill]]]:
     """Yield what symbols may be taken to be and what operands hold, in two runs, the most telling first."""
-    for sizes in _SIZES if symbols else _SIZES[:1]:
-        values = [{symbol: sizes(position, run) for position, symbol in enumerate(symbols)} for run in range(2)]
+    for values in sizes(symbols, 2):
         for fills in _CONTENTS:
             yield list(zip(values, fills))
+
+
+def sizes(symbols: Sequence[Any], runs: int) -> Iterator[list[Values]]:
+    """Yield what symbols may be taken to be in so many runs, the most telling first."""
+    for size in _SIZES if symbols else _SIZES[:1]:
+        yield [{symbol: size(position, run) for position, symbol in enumerate(symbols)} for run in range(runs)]
 
 
 def run(func: Any, args: Any, kwargs: Any, values: Values, fill: Fill) -> Any:
