@@ -1,8 +1,8 @@
 """Operators of torch that need to know a number which only the program knows: ``torch.hann_window(n)``, ``x.unfold(0, n, 1)``.
 
 So do some for the sizes of their operands. The program calls the operator with the number that it has then. What it gives is
-learned from its real kernel, which runs for numbers and operands that are made up: where all results have the same kinds and numbers
-of dimensions, so has every one. A size that is the same as one of an operand's, or as a number, in all runs is that one; one that
+learned from its real kernel, which runs for numbers and operands that are made up: where all results have the same kinds and ranks,
+so has every one. A size that is the same as one of an operand's, or as a number, in all runs is that one; one that
 stays is a constant, which the program checks; any other is a new symbol.
 """
 
