@@ -15,11 +15,13 @@ import operator as python
 from typing import Any
 
 import gast
+import torch
 
 from dy2st.capture import current
 from dy2st.capture.collections import tables
 from dy2st.capture.containers import lists, tuples
 from dy2st.capture.looping import spreading
+from dy2st.capture.session.session import Session
 from dy2st.capture.texts.text import percent
 from dy2st.capture.values.abstract_objects import AbstractTuple
 from dy2st.constructs.context import Context
@@ -91,7 +93,17 @@ def mul(left: Any, right: Any) -> Any:
             return lists.repeat(session, items, times)
         if session is not None and isinstance(items, AbstractTuple):
             return tuples.repeat(session, items, times)
+        if session is not None and isinstance(times, torch.SymInt) and type(items) in (str, tuple):
+            return _many(session, items, times)
     return python.mul(left, right)
+
+
+def _many(session: Session, items: str | tuple[Any, ...], times: torch.SymInt) -> Any:
+    """Return a string or tuple so many times, of which only the program knows how many."""
+    one = [items] if isinstance(items, str) else [*items]
+    session.lists.own(one)
+    many = lists.repeat(session, one, times)
+    return session.call("".join, many) if isinstance(items, str) else tuples.of(session, many)
 
 
 @operator("merged")

@@ -61,7 +61,7 @@ def refuse_calls_of_numpy(program: Program) -> None:
     Raises:
         ExportError: it does, with the function and the user's line.
     """
-    nodes = [node for node in program.nodes() if node.target in (calls.call, calls.write, calls.memory)]
+    nodes = [node for node in program.nodes() if node.target in (calls.call, calls.draw, calls.write, calls.memory)]
     if nodes:
         node = next((node for node in nodes if node.target is not calls.memory), nodes[0])
         name = "numpy()" if node.target is calls.memory else calls.name_of(str(node.args[0]))

@@ -528,3 +528,22 @@ def test_dicts_of_branches_and_loops_keep_the_order_of_the_way(function):
         return worlds.World(function, [w], calls)
 
     worlds.agree(make)
+
+
+class Written(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.ones(2, dtype=torch.float64))
+        self.register_buffer("seen", torch.zeros(2, dtype=torch.float64))
+
+    def forward(self, x):
+        for row in x:
+            if row > 0:
+                self.low, self.high = row, row + 1
+            else:
+                self.high, self.low = row - 1, row
+        return x.to(next(self.parameters()).dtype) * next(iter(self.parameters())), [name for name, _ in self.named_buffers()]
+
+
+def test_attributes_written_in_any_order_leave_the_parameters_in_theirs():
+    agree(Written(), [(call,) for call in CALLS], programs=2)

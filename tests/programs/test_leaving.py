@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 import dy2st
+from dy2st.capture import trace
 from tests.oracle import agree, observe, same
 
 UP, DOWN = torch.tensor([1.0, 2.0], dtype=torch.float64), torch.tensor([-1.0, -2.0], dtype=torch.float64)
@@ -333,3 +335,21 @@ def test_what_a_program_cannot_leave_is_told_of():
     dy2st.to_static(module)
     with pytest.raises(ValueError, match="positive"), pytest.warns(UserWarning, match=r"the call has raised, and .*late"):
         module(torch.ones(2))
+
+
+def test_what_numpy_computes_runs_again_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Net(Box):
+        def forward(self, x):
+            self.calls += 1
+            steps = np.linspace(0.0, x.sum().item(), 3)
+            self.last = torch.from_numpy(steps).sum()
+            if x.sum() > 0:
+                self.log.append(steps[1].item())
+                return x @ torch.ones(3, dtype=x.dtype)
+            return x
+
+    captures = []
+    capture = trace._capture
+    monkeypatch.setattr(trace, "_capture", lambda *given: captures.append(given[0].leaves_always) or capture(*given))
+    check(Net, [DOWN, UP, DOWN, UP])
+    assert not any(captures)  # the program does nothing that a second run would do again

@@ -37,14 +37,48 @@ def test_numbers_are_drawn_at_each_call(backend):
     assert len(static.program_cache) == 1
 
 
-@pytest.mark.parametrize("draw", [lambda: np.random.rand(2), lambda: np.random.uniform(0, 1, 3), lambda: np.random.normal(size=(1,)),
-                                  lambda: np.random.uniform([0.0, 1.0], 2.0), lambda: np.random.randint(3, size=1)])  # fmt: skip
-def test_arrays_of_them_are_refused(draw):
-    def scaled(x):
-        return x * float(draw()[0])
+ARRAYS = {
+    "rand": lambda n: np.random.rand(n + 1, 2),
+    "randn": lambda n: np.random.randn(2),
+    "uniform": lambda n: np.random.uniform(0, 1, 3),
+    "uniform of lists": lambda n: np.random.uniform([0.0, 1.0], 2.0),
+    "normal": lambda n: np.random.normal(0.0, n + 1.0, size=(n, 2)),
+    "randint": lambda n: np.random.randint(n + 3, size=n),
+    "one of no size": lambda n: np.random.randint(0, n + 3, size=None),
+    "choice": lambda n: (np.random.choice(5, n + 1), np.random.choice([1.5, 2.5])),
+    "permutation": lambda n: np.random.permutation(n),
+}
 
-    with pytest.raises(dy2st.CaptureError, match="gives another value at each call"):
-        dy2st.to_static(scaled)(torch.ones(2))
+
+@pytest.mark.parametrize("backend", ["native", "python"])
+@pytest.mark.parametrize("draw", ARRAYS.values(), ids=ARRAYS)
+def test_arrays_of_them_are_drawn_at_each_call(draw, backend):
+    def program(x, n):
+        drawn = draw(n.item())
+        return x * 2 if x.sum() > 0 else x, drawn
+
+    static = dy2st.to_static(program, backend=backend)
+    for seed, number in enumerate((2, 3, 0, 1)):
+        results = []
+        for run in (program, static):
+            np.random.seed(seed)
+            results.append((run(torch.ones(2), torch.tensor(number))[1], np.random.rand()))
+        assert repr(results[0]) == repr(results[1])
+    assert len(static.program_cache) == 1
+
+
+def test_arrays_of_them_are_drawn_by_a_loaded_program(tmp_path):
+    def noisy(x, n):
+        return x + torch.from_numpy(np.random.rand(n.item())).sum()
+
+    static = dy2st.to_static(noisy)
+    static(torch.ones(2), torch.tensor(3))
+    dy2st.save(static, tmp_path / "noisy.dy2st")
+    results = []
+    for run in (noisy, dy2st.load(tmp_path / "noisy.dy2st")):
+        np.random.seed(0)
+        results.append(run(torch.ones(2), torch.tensor(4)))
+    assert torch.equal(*results)
 
 
 def normally(x):

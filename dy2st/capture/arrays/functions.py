@@ -22,7 +22,7 @@ from dy2st.capture.session.session import Session, need, recording
 from dy2st.capture.values.abstract_arrays import AbstractArray, holds, is_open
 from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS
-from dy2st_runtime.arrays.functions import METHODS, WRITING_FUNCTIONS, functions, names
+from dy2st_runtime.arrays.functions import METHODS, WRITING_FUNCTIONS, drawing_functions, functions, names
 
 _TO_NUMBERS = {int: int, float: float, complex: complex, operator.index: int}
 _TAKE_NUMBERS = (range, *(function for function in vars(math).values() if isinstance(function, types.BuiltinFunctionType)))
@@ -37,7 +37,10 @@ def otherwise(session: Session, function: Any, args: tuple[Any, ...], kwargs: di
     """Return what does a call that has to do with arrays known only at run time; ``None`` for any other call."""
     if type(function).__module__.partition(".")[0] not in _PACKAGES:
         return None  # an object of the user's, which is asked nothing
-    if _is_numpys(function):
+    drawing = _drawing(function, args, kwargs)
+    if drawing is not None:
+        return drawing
+    if _is_numpys(function) and not _draws(function):
         if not is_open((args, kwargs)):
             return functools.partial(_to_be_written, function, args, kwargs) if _creates(function) else None
         return functools.partial(_call_numpy, session, function, args, kwargs)
@@ -50,6 +53,29 @@ def otherwise(session: Session, function: Any, args: tuple[Any, ...], kwargs: di
     if not holds((args, kwargs), (AbstractArray,)):
         return None
     return _with_arrays(session, function, args, kwargs)
+
+
+_MOST: dict[str, int] = {
+    "exponential": 1, "poisson": 1, "geometric": 1, "triangular": 3,
+    **dict.fromkeys(("random", "random_sample", "rand", "randn", "standard_normal", "standard_exponential"), 0),
+}  # fmt: skip
+"""How many arguments of a function of ``np.random`` do not say how many numbers it draws; 2 for others."""
+_FROM_SEVERAL = ("choice", "permutation")
+
+
+def _draws(function: Any) -> bool:
+    return any(function is known for known in drawing_functions().values())
+
+
+def _drawing(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any] | None:
+    """Return what draws an array of NumPy's own generator; ``None`` for one number, and for any other call."""
+    if not _draws(function):
+        return None
+    name = function.__name__
+    one = name not in _FROM_SEVERAL and len(args) <= _MOST.get(name, 2) and kwargs.get("size") is None and "dtype" not in kwargs
+    if one and all(isinstance(value, (int, float, *SYMBOLIC_NUMBERS)) for value in (*args, *kwargs.values()) if value is not None):
+        return None
+    return functools.partial(recorded.draw, f"random.{name}", *args, **kwargs)
 
 
 def _method_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:

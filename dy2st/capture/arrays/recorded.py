@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -47,16 +47,30 @@ def operate(name: str, left: Any, right: Any) -> Any:
 
 def call(name: str, *args: Any, **kwargs: Any) -> Any:
     """Record a call of one of NumPy's functions; returns what stands for the result."""
+    return _recorded(calls.call, calls.called, name, args, kwargs)
+
+
+def draw(name: str, *args: Any, **kwargs: Any) -> Any:
+    """Record a call of one of ``np.random``."""
+    before = np.random.get_state()
+    try:
+        return _recorded(calls.draw, calls.drawn, name, args, kwargs)
+    finally:
+        np.random.set_state(before)
+
+
+def _recorded(operator: Any, run: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     session = need()
     union = _union_in((args, kwargs))
     if union is not None:
-        return session.over(union, lambda option: _with(call, union, option, name, args, kwargs))
+        function = call if operator is calls.call else draw
+        return session.over(union, lambda option: _with(function, union, option, name, args, kwargs))
     encoder = Encoder(session, name)
     tree = [name, encoder.encode(list(args)), {key: encoder.encode(value) for key, value in kwargs.items()}]
     _check_caught(session, name, encoder)
-    known = shown(session, calls.called, json.dumps([*tree, None]), encoder, name)
+    known = shown(session, run, json.dumps([*tree, None]), encoder, name)
     results = [_tensor(session, leaf, sizes) for leaf, sizes in zip(calls.leaves(known.result), known.sizes, strict=True)]
-    session.builder.call(calls.call, (json.dumps([*tree, calls.described(known.result)]), encoder.operands), {}, results)
+    session.builder.call(operator, (json.dumps([*tree, calls.described(known.result)]), encoder.operands), {}, results)
     _check_sizes(session, results, known)
     return _built(known.result, iter(results))
 

@@ -11,7 +11,7 @@ from dy2st import errors
 from dy2st.capture.branching import lookup
 from dy2st.capture.branching.assertions import check
 from dy2st.capture.branching.branch import capture_if_exp
-from dy2st.capture.containers import lists, ranges
+from dy2st.capture.containers import lists, ranges, tuples
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import methods, text
@@ -50,7 +50,8 @@ def item_at_runtime(session: Session, value: Any, key: Any) -> Any:
             key = _in_tuple(session, key, len(value))
         copied = list(value)
         session.lists.own(copied)
-        return lists.get(session, session.lists.make(copied), key)
+        part = lists.get(session, session.lists.make(copied), key)
+        return tuples.of(session, part) if isinstance(value, tuple) and isinstance(key, slice) else part
     if isinstance(value, lookup.MAPPINGS) and lookup.is_runtime(key):
         return lookup.item(session, value, key)
     return methods.item(session, value, key) if isinstance(value, (str, Text)) else _refused(session, value)

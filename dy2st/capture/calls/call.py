@@ -41,6 +41,7 @@ from dy2st.capture.library import (
     LOG_METHODS,
     SETTINGS,
     CachedFunction,
+    at_once,
     call_getter,
     call_method_caller,
     handler_of,
@@ -262,9 +263,9 @@ def _call_function(session: Session, function: types.FunctionType, args: Any, kw
     if is_skipped(function):
         session.blocks.key_orders.asks_within((args, kwargs))
         plainly = functools.partial(call_plain, session, function, args, kwargs)
-        if not with_callbacks.applies(session, function, args, kwargs):
-            return plainly()
         converted = functools.partial(_call_converted, session, function, args, kwargs, of_class)
+        if not with_callbacks.applies(session, function, args, kwargs):
+            return with_callbacks.where_torch_gives_up(session, function, plainly, converted)
         return with_callbacks.call(session, function, args, kwargs, plainly, converted)
     return _call_converted(session, function, args, kwargs, of_class)
 
@@ -315,6 +316,9 @@ def _construct(session: Session, kind: type, args: Any, kwargs: Any) -> Any:
         return deques.create(*args, **kwargs)
     if kind in (set, frozenset) and args:
         return sets.collected(session, kind, *args)
+    listed = at_once(session, kind, args, kwargs)
+    if listed is not None:
+        return listed()
     table = tables.create(session, kind, args, kwargs)
     if table is not None:
         return construction.registered(session, table)

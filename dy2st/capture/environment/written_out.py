@@ -101,6 +101,55 @@ def compress(values: Iterable[Any], selectors: Iterable[Any]) -> list[Any]:
     return [value for value, is_selected in zip(values, selectors) if is_selected]
 
 
+def islice(values: Iterable[Any], start: int, stop: int, step: int) -> list[Any]:
+    """Return ``itertools.islice``, all at once."""
+    if stop < 0:
+        raise ValueError("Stop argument for islice() must be None or an integer: 0 <= x <= sys.maxsize.")
+    if start < 0 or step < 1:
+        raise ValueError("Indices for islice() must be None or an integer: 0 <= x <= sys.maxsize.")
+    taken = [value for _, value in zip(range(stop), values)]  # asks for no value after the last
+    return taken[start::step]
+
+
+def repeat(value: Any, times: int) -> list[Any]:
+    """Return ``itertools.repeat``, all at once."""
+    return [value for _ in range(times)]
+
+
+def chain(*many: Iterable[Any]) -> list[Any]:
+    """Return ``itertools.chain``, all at once."""
+    joined: list[Any] = []
+    for values in many:
+        joined = [*joined, *values]
+    return joined
+
+
+def pairwise(values: Iterable[Any]) -> list[tuple[Any, Any]]:
+    """Return ``itertools.pairwise``, all at once."""
+    items = [*values]
+    return [(items[place], items[place + 1]) for place in range(len(items) - 1)]
+
+
+def accumulate(values: Iterable[Any], function: Callable[[Any, Any], Any]) -> list[Any]:
+    """Return ``itertools.accumulate``, all at once."""
+    totals: list[Any] = []
+    for value in values:
+        totals.append(function(totals[-1], value) if totals else value)
+    return totals
+
+
+def product(values: Iterable[Any], others: Iterable[Any]) -> list[tuple[Any, Any]]:
+    """Return ``itertools.product`` of two, all at once."""
+    items = [*others]
+    return [(value, other) for value in values for other in items]
+
+
+def check_character(number: int) -> None:
+    """Raise what ``chr`` raises."""
+    if number < 0 or number > 0x10FFFF:
+        raise ValueError("chr() arg not in range(0x110000)")
+
+
 def of_kinds(kinds: Any, function: Callable[[Any], Any], leaf: Any) -> Any:
     """Return what ``tree_map_only`` makes of a leaf, given classes."""
     return function(leaf) if isinstance(leaf, kinds) else leaf

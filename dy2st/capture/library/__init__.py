@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
+from dy2st.capture.library.at_once import at_once
 from dy2st.capture.library.attention import FAST_PATHS
 from dy2st.capture.library.effects import LOG_METHODS, CachedFunction, log
 from dy2st.capture.library.operator_functions import call_getter, call_method_caller
@@ -19,7 +20,7 @@ MAKES_TEXTS_FOR_USER = True
 CALLS_METHODS_FOR_USER = True
 
 __all__ = [
-    "FAST_PATHS", "LOG_METHODS", "SETTINGS", "CachedFunction", "call_getter", "call_method_caller", "check_manager",
+    "FAST_PATHS", "LOG_METHODS", "SETTINGS", "CachedFunction", "at_once", "call_getter", "call_method_caller", "check_manager",
     "check_surroundings", "handler_of", "log", "note_setting", "surroundings_method", "takes_unions",
 ]  # fmt: skip
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import operator
 from collections.abc import Iterator
 from typing import Any
 
@@ -49,7 +50,9 @@ def _starmap(session: Session, function: Any, values: Any) -> Iterator[Any]:
 
 
 @handles(itertools.accumulate)
-def _accumulate(session: Session, values: Any, func: Any = None, *, initial: Any = None) -> Iterator[Any]:
+def _accumulate(session: Session, values: Any, func: Any = None, *, initial: Any = None) -> Any:
+    if as_runtime(values) is not None and initial is None:
+        return session.call(iter, session.call(written_out.accumulate, values, func or operator.add))
     return _accumulated(session, iteration.iterated(values), func, initial)
 
 

@@ -15,6 +15,7 @@ import torch
 from dy2st.capture.attributes import assignment, attributes, class_attributes, reading
 from dy2st.capture.branching import unions
 from dy2st.capture.diagnostics.user_frames import FromUserFrames
+from dy2st.capture.environment import written_out
 from dy2st.capture.environment.users_code import is_users_function
 from dy2st.capture.environment.written_out import Generator
 from dy2st.capture.library.registry import Handler, handles
@@ -212,6 +213,24 @@ handles(str, takes_unions=True)(_to_text(str, "s"))
 handles(repr, takes_unions=True)(_to_text(repr, "r"))
 handles(ascii, takes_unions=True)(_to_text(ascii, "a"))
 handles(format)(_to_text(format, None))
+
+
+def _of_whole(function: Any, specification: str) -> Handler:
+    """Return what puts a whole number into words, of a number of the program by a format."""
+
+    def handle(session: Session, value: Any) -> Any:
+        number = session.to_number(value) if isinstance(value, torch.Tensor) and not value.is_floating_point() else value
+        if not isinstance(number, torch.SymInt):
+            return function(value)
+        if function is chr:
+            session.call(written_out.check_character, number)
+        return text.put_together(session, [(number, None, specification)])
+
+    return handle
+
+
+for _in_words, _specification in ((hex, "#x"), (oct, "#o"), (bin, "#b"), (chr, "c")):
+    handles(_in_words)(_of_whole(_in_words, _specification))
 
 
 @handles(super)

@@ -53,6 +53,7 @@ _OF_NUMPY: dict[str, tuple[str, int]] = {
 
 def _draw_of_numpy(function: Any, kind: str, most: int) -> Handler:
     def draw(session: Session, *args: Any, **kwargs: Any) -> Any:
+        kwargs = {name: value for name, value in kwargs.items() if name != "size" or value is not None}
         given = (*args, *kwargs.values())
         one = len(args) <= most and kwargs.keys().isdisjoint(("size", "dtype"))
         if not one or not all(isinstance(value, (int, float, *SYMBOLIC_NUMBERS)) for value in given):

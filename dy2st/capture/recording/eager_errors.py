@@ -17,6 +17,7 @@ from dy2st_runtime.ir.operators import present
 _MOST_BYTES = 2**24
 """Of operands that are made only to hear what eager says."""
 _EXAMPLES: dict[type, Any] = {torch.SymInt: 2, torch.SymFloat: 0.5, torch.SymBool: True}
+_NO_KERNEL = "cannot be traced: it has no fake kernel that takes these operands"
 _PRODUCTS = frozenset(present("matmul", "mm", "bmm", "mv", "dot", "addmm", "baddbmm", "addmv", "linear", "bilinear"))
 """Operations that take no integers beside floating-point numbers."""
 
@@ -60,7 +61,12 @@ def without_abstract(func: Any, seen: str | None = None) -> CaptureError:
         fix = "use other dtypes or another operation; torch itself cannot trace this one either"
     else:
         fix = f"register what it gives for abstract values: torch.library.register_fake({func._schema.name!r}, ...)"
-    return CaptureError(f"{func} cannot be traced: it has no fake kernel that takes these operands", seen=seen, fix=fix)
+    return CaptureError(f"{func} {_NO_KERNEL}", seen=seen, fix=fix)
+
+
+def has_no_abstract(error: Exception) -> bool:
+    """Tell whether an error is one for an operation that runs, but not on abstract values."""
+    return isinstance(error, CaptureError) and _NO_KERNEL in str(error)
 
 
 def _can_be_tried(func: Any, args: Any, kwargs: Any) -> bool:

@@ -125,11 +125,7 @@ def _as_abstract(
         dims = [size_shown(pair, known, values) for pair in zip(first.shape, second.shape, strict=True)]
         learned_sizes.append(dims)
         shape = [session.shapes.fresh_int(size=True) if size is None else size for size in dims]
-        real_strides = first.stride()
-        order = sorted(range(first.dim()), key=lambda dim: -real_strides[dim])
-        strides: list[Any] = [1] * first.dim()
-        for outer, inner in zip(reversed(order[:-1]), reversed(order[1:])):
-            strides[outer] = strides[inner] * shape[inner]
+        strides = strides_like(first, shape)
         result = leaves[0].new_empty_strided(shape, strides, dtype=first.dtype)
         return result.requires_grad_().clone() if first.requires_grad else result
 
@@ -141,12 +137,22 @@ def _key(size: Any) -> Any:
     return size.node.expr if isinstance(size, torch.SymInt) else size
 
 
-def size_shown(pair: tuple[int, int], known: Sequence[Any], values: Sequence[Sequence[int]]) -> Any:
-    """Return the size that two runs show: a constant, one of an operand's, or ``None``."""
-    fitting = {_key(known[at]): known[at] for at in range(len(known)) if (values[0][at], values[1][at]) == pair}
+def strides_like(tensor: torch.Tensor, shape: Sequence[Any]) -> list[Any]:
+    """Return strides for a shape whose dimensions lie in memory in the order of a tensor's, one after the other."""
+    real_strides = tensor.stride()
+    order = sorted(range(tensor.dim()), key=lambda dim: -real_strides[dim])
+    strides: list[Any] = [1] * tensor.dim()
+    for outer, inner in zip(reversed(order[:-1]), reversed(order[1:])):
+        strides[outer] = strides[inner] * shape[inner]
+    return strides
+
+
+def size_shown(shown: tuple[int, ...], known: Sequence[Any], values: Sequence[Sequence[int]]) -> Any:
+    """Return the size that runs show: a constant, one of an operand's, or ``None``."""
+    fitting = {_key(known[at]): known[at] for at in range(len(known)) if tuple(run[at] for run in values) == shown}
     if len(fitting) == 1:
         return next(iter(fitting.values()))
-    return pair[0] if pair[0] == pair[1] and not fitting else None
+    return shown[0] if len(set(shown)) == 1 and not fitting else None
 
 
 # -- recurrent layers ------------------------------------------------------------------------------------------------------

@@ -10,13 +10,20 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, cast
 
+import sympy
 import torch
 
+from dy2st.capture.recording import failing
 from dy2st.capture.recording.position import Position
+from dy2st.capture.session.session import current
+from dy2st.capture.torch_functions import by_number
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS
 from dy2st.errors import CaptureError
+from dy2st_runtime.primitives import control
 
 _FULL = slice(None)
+_ZERO, _NEGATIVE = "slice step cannot be zero", "step must be greater than zero"
+_INDEX = "index it with torch.arange(start, stop, step)"
 
 
 def get_item(position: Position, tensor: torch.Tensor, index: Any, plain: Callable[..., Any]) -> Any:
@@ -142,11 +149,22 @@ def _slice(view: torch.Tensor, dim: int, part: slice) -> torch.Tensor:
         return view
     step = 1 if part.step is None else _number(part.step)
     if isinstance(step, torch.SymInt) and not step.node.expr.is_number:
-        raise CaptureError(
-            "a tensor is sliced with a step that is known only at run time",
-            fix="index it with torch.arange(start, stop, step)",
-        )
+        return _slice_with_step(view, dim, (_number(part.start), _number(part.stop), step))
     return torch.ops.aten.slice.Tensor(view, dim, _number(part.start), _number(part.stop), step)  # type: ignore[no-any-return]
+
+
+def _slice_with_step(view: torch.Tensor, dim: int, part: tuple[Any, Any, torch.SymInt]) -> torch.Tensor:
+    """Return a slice with a step that only the program knows."""
+    session = current()
+    assert session is not None
+    step = part[-1]
+    failing.refuse_if_named(session, ValueError(), "a slice with a step", "test the step with an if statement")
+    for holds, message in (sympy.Ne(step.node.expr, 0), _ZERO), (step.node.expr > 0, _NEGATIVE):
+        session.builder.call_raw(control.assert_, (session.builder.expression_node(holds), ValueError, message))
+    result = by_number.of_operator(session, torch.ops.aten.slice.Tensor, (view, dim, *part), {})
+    if result is NotImplemented:
+        raise CaptureError("a tensor is sliced with a step that is known only at run time", session.here(), fix=_INDEX)
+    return result  # type: ignore[no-any-return]
 
 
 def _expand_ellipsis(parts: list[Any], rank: int) -> list[tuple[int, Any]]:

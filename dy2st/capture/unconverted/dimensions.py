@@ -1,6 +1,7 @@
 """Dimensions of tensors that only the program knows: ``x.sum(dim=n)``, ``torch.softmax(x, dims[0])``, ``x.permute(order)``.
 
-The operators of torch take dimensions as constants: what one does with a dimension is done for each that the tensor has.
+The operators of torch take dimensions as constants: what one does with a dimension is done for each that the tensor has. Other
+numbers are given to the operator when the program runs (:mod:`dy2st.capture.torch_functions.by_number`).
 """
 
 from __future__ import annotations
@@ -15,8 +16,11 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map
 
+from dy2st.capture.diagnostics.attribution import TRACING_ERRORS, is_about_abstracts
 from dy2st.capture.environment import written_out
+from dy2st.capture.recording.eager_errors import has_no_abstract
 from dy2st.capture.session.session import Session
+from dy2st.capture.torch_functions import by_number
 from dy2st_runtime.primitives import random_state
 
 MAKES_TEXTS_FOR_USER = True
@@ -31,15 +35,34 @@ _TWICE = re.compile("duplicate dims|appears multiple times|repeated dim")
 
 
 def given(session: Session, function: Any, args: Any, kwargs: Any, step: Callable[[], Any]) -> Any:
-    """Return what a step gives, a call of a function; of one of torch that needs to know a dimension, for each that it may be."""
+    """Return what a step gives, a call of a function; of one of torch that needs to know a number, what the program's gives."""
     before = session.builder.mark()
     try:
         return step()
-    except GuardOnDataDependentSymNode as asked:
+    except Exception as asked:
         error = asked
-    number = next((leaf for leaf in tree_leaves((args, kwargs)) if _is_asked(error, leaf)), None)
-    if number is None or session.builder.mark() is not before or not _computes(function, args, kwargs):
+    if session.builder.mark() is not before or not _is_about_numbers(session, error):
         raise error
+    if isinstance(error, GuardOnDataDependentSymNode):
+        result = _over_each(session, function, args, kwargs, error)
+        if result is not NotImplemented:
+            return result
+    result = by_number.call(session, function, args, kwargs)
+    if result is NotImplemented:
+        raise error
+    return result
+
+
+def _is_about_numbers(session: Session, error: Exception) -> bool:
+    """Tell whether torch has raised an error because it does not know what a number is."""
+    return isinstance(error, TRACING_ERRORS) or has_no_abstract(error) or is_about_abstracts(session, error)
+
+
+def _over_each(session: Session, function: Any, args: Any, kwargs: Any, error: GuardOnDataDependentSymNode) -> Any:
+    """Return what a call gives for the dimension that an argument is; ``NotImplemented`` where none is asked for."""
+    number = next((leaf for leaf in tree_leaves((args, kwargs)) if _is_asked(error, leaf)), None)
+    if number is None or not _computes(function, args, kwargs):
+        return NotImplemented
 
     def once(dim: int) -> Any:
         given, named = tree_map(lambda leaf: dim if leaf is number else leaf, (args, kwargs))
@@ -50,7 +73,7 @@ def given(session: Session, function: Any, args: Any, kwargs: Any, step: Callabl
     if bounds is None:
         if _TWICE.search(message):
             return once(0)  # which raises, whatever the number is: the dimensions before it do not fit
-        raise error
+        return NotImplemented
     low, high = map(int, bounds.groups())
     return _over_dimensions(session, number, low, high, once)
 

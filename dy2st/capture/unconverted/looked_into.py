@@ -6,6 +6,7 @@ import functools
 import itertools
 import operator
 import types
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -109,7 +110,7 @@ def _asked_for_order(session: Session, function: Any, args: tuple[Any, ...]) -> 
     """Return the dict among some arguments of which a function asks the order of the keys, if that is not the one of the object."""
     written = function.__func__ if isinstance(function, types.MethodType) else function
     if isinstance(function, types.MethodType) and isinstance(function.__self__, torch.nn.Module) and written.__name__ in _OF_TABLES:
-        _check_tables(session, function.__self__)
+        _check_tables(session, function.__self__, _OF_TABLES[written.__name__])
     if type(written) is types.FunctionType or any(function is known for known in WITHOUT_ORDER):
         return None
     tables = [value for value in args if session.blocks.key_orders.asks(value) is not None]
@@ -122,17 +123,16 @@ def _asked_for_order(session: Session, function: Any, args: tuple[Any, ...]) -> 
     return None
 
 
-_OF_TABLES = frozenset(
-    f"{named}{what}" for named in ("", "named_") for what in ("children", "modules", "parameters", "buffers")
-) | {"state_dict"}
-"""The methods of modules that go through the tables of all that are in one."""
+_TABLES = {"children": (), "modules": (), "parameters": ("_parameters",), "buffers": ("_buffers",)}
+_OF_TABLES = {f"{named}{what}": ("_modules", *own) for named in ("", "named_") for what, own in _TABLES.items()} | {
+    "state_dict": storage.MODULE_TABLES
+}
+"""The methods of modules that go through tables of all that are in one: through which."""
 
 
-def _check_tables(session: Session, module: torch.nn.Module) -> None:
-    """Check that the order in which modules have their parameters, buffers and modules is asked by a method that takes one
-    order.
-    """
-    for table in (table for part in module.modules() for table in storage.tables(part)):
+def _check_tables(session: Session, module: torch.nn.Module, names: Iterable[str]) -> None:
+    """Check that the order in which modules have their parameters, buffers or modules is asked by a method that takes one order."""
+    for table in (vars(part)[name] for part in module.modules() for name in names):
         session.blocks.key_orders.check_order(session.blocks.key_orders.of(table), session.here(), lambda order: order is not None)
 
 

@@ -1,8 +1,9 @@
-"""Functions that torch has written in Python and that call functions of the user's.
+"""Functions that torch has written in Python and that call functions of the user's, or get a number of the program.
 
 Where tensors decide what they do, or the user's code writes to something of its own, they are converted like the user's code:
 
     torch.autograd.functional.jacobian(lambda v: v * 2 if v.sum() > 0 else v, x)
+    torch.nn.functional.unfold(x, n)
 
 They run as they are written first: most do no more than operations on tensors. So do functions of torch that such a one calls
 once it is converted.
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from dy2st import errors
 from dy2st.capture.diagnostics.attribution import is_about_abstracts
@@ -36,7 +38,9 @@ def applies(session: Session, function: types.FunctionType, args: tuple[Any, ...
         return False
     if session.converting_library > 0 or next(_getters(args), None) is not None:
         return True
-    return next(_callbacks(_given(function, args, kwargs)), None) is not None
+    if next(_callbacks(_given(function, args, kwargs)), None) is not None:
+        return True
+    return any(isinstance(leaf, (torch.SymInt, torch.SymFloat)) for leaf in tree_leaves((args, kwargs)))
 
 
 def call(
@@ -81,11 +85,30 @@ def call(
     return _instead(session, converted, failure)
 
 
+def where_torch_gives_up(
+    session: Session, function: types.FunctionType, plainly: Callable[[], Any], converted: Callable[[], Any]
+) -> Any:
+    """Call a function as it is written; one of torch is converted where torch does not know a size that it asks for.
+
+    Args:
+        session: the capture.
+        function: what is called.
+        plainly, converted: how it is called as it is written, and as it is converted.
+    """
+    before = session.builder.mark()
+    try:
+        return plainly()
+    except TRACING_ERRORS as error:
+        if not (function.__module__ or "").startswith("torch.nn.functional") or session.builder.mark() is not before:
+            raise
+        return _instead(session, converted, error)
+
+
 def _instead(session: Session, converted: Callable[[], Any], failure: Exception | None) -> Any:
     try:
         return _converted(session, converted)
-    except (errors.CaptureError, errors.ConversionError, Refused, *TRACING_ERRORS):
-        if failure is None:
+    except (errors.CaptureError, errors.ConversionError, Refused, *TRACING_ERRORS) as error:
+        if failure is None or (isinstance(error, errors.DataDependentError) and isinstance(failure, TRACING_ERRORS)):
             raise
         raise failure from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -32,14 +33,16 @@ Values = dict[Any, int]
 Fill = Callable[[torch.Tensor], Any]
 
 
-def _positive(tensor: torch.Tensor) -> None:
+def positive(tensor: torch.Tensor) -> None:
+    """Fill a tensor with positive numbers, or zeros where it has whole ones."""
     if tensor.is_floating_point():
         tensor.uniform_(0.5, 1.5)
     else:
         tensor.zero_()
 
 
-def _any_sign(tensor: torch.Tensor) -> None:
+def any_sign(tensor: torch.Tensor) -> None:
+    """Fill a tensor with numbers of both signs, or zeros and ones."""
     if tensor.is_floating_point():
         tensor.normal_()
     else:
@@ -48,8 +51,8 @@ def _any_sign(tensor: torch.Tensor) -> None:
 
 _zero: Fill = torch.Tensor.zero_
 _CONTENTS: tuple[tuple[Fill, Fill], ...] = (
-    (_positive, _any_sign),
-    (_positive, _positive),
+    (positive, any_sign),
+    (positive, positive),
     (torch.Tensor.zero_, torch.Tensor.zero_),
 )
 """What the operands hold in the two runs: a size that follows from that is no constant."""
@@ -71,10 +74,15 @@ def symbols_of(tensors: Sequence[torch.Tensor], told: Sequence[torch.SymInt] = (
 
 def choices(symbols: Sequence[Any]) -> Iterator[list[tuple[Values, Fill]]]:
     """Yield what symbols may be taken to be and what operands hold, in two runs, the most telling first."""
-    for sizes in _SIZES if symbols else _SIZES[:1]:
-        values = [{symbol: sizes(position, run) for position, symbol in enumerate(symbols)} for run in range(2)]
+    for values in sizes(symbols, 2):
         for fills in _CONTENTS:
             yield list(zip(values, fills))
+
+
+def sizes(symbols: Sequence[Any], runs: int) -> Iterator[list[Values]]:
+    """Yield what symbols may be taken to be in so many runs, the most telling first."""
+    for size in _SIZES if symbols else _SIZES[:1]:
+        yield [{symbol: size(position, run) for position, symbol in enumerate(symbols)} for run in range(runs)]
 
 
 def run(func: Any, args: Any, kwargs: Any, values: Values, fill: Fill) -> Any:
@@ -91,10 +99,17 @@ def run(func: Any, args: Any, kwargs: Any, values: Values, fill: Fill) -> Any:
 
     if _bytes([leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)], values) > _MOST_BYTES:
         raise MemoryError("the operands would be too large")
-    with _disable_current_modes(), random_state.kept(), warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
+    with _disable_current_modes(), random_state.kept(), quietly():
         operands = tree_map(real, (args, kwargs))
         return func(*operands[0], **operands[1])
+
+
+@contextlib.contextmanager
+def quietly() -> Iterator[None]:
+    """Open a scope in which kernels do not warn of what they get."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        yield
 
 
 def like(tensor: torch.Tensor, values: Values, fill: Fill, most_bytes: int = _MOST_BYTES) -> torch.Tensor:

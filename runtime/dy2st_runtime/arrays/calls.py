@@ -3,6 +3,7 @@
 | operator | does |
 |---|---|
 | ``call(text, operands)`` | calls a function, and gives the arrays and numbers of the result in order, as tensors |
+| ``draw(text, operands)`` | the same, of one that draws of NumPy's own generator |
 | ``write(text, target, operands)`` | calls one that changes its first argument |
 | ``memory(tensor)`` | gives the memory of a tensor for an array, if it requires no gradient |
 
@@ -20,7 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from dy2st_runtime.arrays.functions import functions, writing_functions
+from dy2st_runtime.arrays.functions import drawing_functions, functions, writing_functions
 
 NAMESPACE = "dy2st_numpy"
 _library = torch.library.Library(NAMESPACE, "DEF")
@@ -216,9 +217,9 @@ def _tensor(leaf: Any) -> torch.Tensor:
 
 
 @functools.lru_cache(4096)
-def _read(text: str, writes: bool) -> Any:
+def _read(text: str, functions: Callable[[], dict[str, Callable[..., Any]]]) -> Any:
     name, args, kwargs, kinds = json.loads(text)
-    table = writing_functions() if writes else functions()
+    table = functions()
     if name not in table:
         raise RuntimeError(f"a program does not call numpy's {name}, or this version of NumPy has no such function")
     return table[name], args, kwargs, kinds
@@ -231,19 +232,32 @@ def name_of(text: str) -> str:
 
 def called(text: str, operands: Sequence[torch.Tensor]) -> Any:
     """Return what NumPy gives."""
-    function, args, kwargs, _ = _read(text, False)
+    return _called(text, operands, functions)
+
+
+def drawn(text: str, operands: Sequence[torch.Tensor]) -> Any:
+    """Return what NumPy draws."""
+    return _called(text, operands, drawing_functions)
+
+
+def _called(text: str, operands: Sequence[torch.Tensor], functions: Callable[[], dict[str, Callable[..., Any]]]) -> Any:
+    function, args, kwargs, _ = _read(text, functions)
     return function(*_decoded(args, operands), **{name: _decoded(value, operands) for name, value in kwargs.items()})
 
 
 def written(text: str, target: torch.Tensor, operands: Sequence[torch.Tensor]) -> None:
     """Have NumPy change the memory of a tensor."""
-    function, args, kwargs, flips = _read(text, True)
+    function, args, kwargs, flips = _read(text, writing_functions)
     given = _decoded(args, operands), {name: _decoded(value, operands) for name, value in kwargs.items()}
     function(as_array(target, flips), *given[0], **given[1])
 
 
 def _call(text: str, operands: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    return checked(called(text, operands), _read(text, False)[3])
+    return checked(called(text, operands), _read(text, functions)[3])
+
+
+def _draw(text: str, operands: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    return checked(drawn(text, operands), _read(text, drawing_functions)[3])
 
 
 NEEDS_DETACH = "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
@@ -259,9 +273,13 @@ _library.define("memory(Tensor(a) tensor) -> Tensor(a)")
 _library.impl("memory", _memory, "CompositeImplicitAutograd")
 _library.define("call(str text, Tensor[] operands) -> Tensor[]")
 _library.impl("call", _call, "CPU")
+_library.define("draw(str text, Tensor[] operands) -> Tensor[]", tags=(torch.Tag.nondeterministic_seeded,))
+_library.impl("draw", _draw, "CPU")
+_library.impl("draw", _draw, "CompositeExplicitAutograd")
 _library.define("write(str text, Tensor(a!) target, Tensor[] operands) -> ()")
 _library.impl("write", written, "CPU")
 _library.impl("write", lambda text, target, operands: None, "Meta")
 call = torch.ops.dy2st_numpy.call.default
+draw = torch.ops.dy2st_numpy.draw.default
 memory = torch.ops.dy2st_numpy.memory.default
 write = torch.ops.dy2st_numpy.write.default

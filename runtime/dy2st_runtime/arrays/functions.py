@@ -52,6 +52,13 @@ WRITING_METHODS = ("fill", "partition", "put", "sort")
 """Methods of arrays that change them, and give nothing."""
 WRITING_FUNCTIONS = ("copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask")
 """Functions of NumPy that change their first argument, and give nothing."""
+DRAWING = _words(
+    """
+random random_sample rand randn uniform normal standard_normal exponential standard_exponential beta gamma laplace lognormal
+triangular randint poisson binomial geometric choice permutation
+"""
+)
+"""Functions of ``np.random`` that draw of NumPy's own generator."""
 OPERATORS = (
     "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and_", "or_", "xor", "lshift", "rshift", "neg", "pos",
     "abs", "invert", "lt", "le", "eq", "ne", "ge", "gt",
@@ -106,6 +113,12 @@ def writing_functions() -> dict[str, Callable[..., Any]]:
             results[f"{function.__name__}(out)"] = functools.partial(_into, function)
             results[f"{function.__name__}.at"] = function.at
     return results | {"operator.setitem": _set_item}
+
+
+@functools.cache
+def drawing_functions() -> dict[str, Callable[..., Any]]:
+    """Return what a program may draw with, by name."""
+    return {f"random.{name}": getattr(np.random, name) for name in DRAWING}
 
 
 @functools.cache

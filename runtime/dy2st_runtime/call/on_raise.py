@@ -16,6 +16,7 @@ import torch
 from torch import fx
 
 from dy2st_runtime.analyses.aliasing import Aliasing, keeps
+from dy2st_runtime.arrays import calls
 from dy2st_runtime.ir.program import Effect, ObjectPlace, Program
 from dy2st_runtime.primitives import control
 
@@ -54,8 +55,8 @@ def taken() -> tuple[Leave, tuple[Any, ...]] | None:
 
 def nodes(program: Program) -> Iterator[fx.Node]:
     """Return the operations of a program, nested ones included, that keep something."""
-    calls = (node for block in program.blocks() for node in block.graph.find_nodes(op="call_function", target=control.call_))
-    return (node for node in calls if isinstance(node.args[0], Leave))
+    called = (node for block in program.blocks() for node in block.graph.find_nodes(op="call_function", target=control.call_))
+    return (node for node in called if isinstance(node.args[0], Leave))
 
 
 def with_recordings(programs: Iterable[Program]) -> Iterator[Program]:
@@ -78,6 +79,10 @@ def written(program: Program, leave: Leave) -> Program:
     return dataclasses.replace(program, effects=leave.effects, existing=leave.existing, distinct=())
 
 
+_COMPUTING = (calls.call, calls.memory)
+"""Operators of ours that only compute."""
+
+
 def is_repeatable(program: Program) -> bool:
     """Tell whether a program that has failed does the same again: it has changed no tensor of the caller's and talked to nobody."""
     if any(_acts(node) for node in program.nodes()):
@@ -87,6 +92,8 @@ def is_repeatable(program: Program) -> bool:
 
 
 def _acts(node: fx.Node) -> bool:
+    if node.target in _COMPUTING:
+        return False
     if isinstance(node.target, torch._ops.OpOverload):
         return torch.Tag.nondeterministic_seeded in node.target.tags or node.target.namespace not in ("aten", "prims")
     return node.target in (control.print_, control.apply_) or (node.target is control.call_ and not keeps(node))
