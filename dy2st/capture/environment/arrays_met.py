@@ -27,6 +27,8 @@ class ArraysMet:
 
     def __init__(self) -> None:
         self._met: list[_Met] = []
+        self._shared: list[tuple[np.ndarray[Any, Any], int]] = []
+        """Known arrays with the memory of the abstract tensors that stand for copies of theirs."""
 
     def meet(
         self, array: np.ndarray[Any, Any], name: str, is_input: bool, is_placed: bool = True, tensors: Iterable[torch.Tensor] = ()
@@ -58,6 +60,26 @@ class ArraysMet:
         for tensor in tensors:
             self.meet_tensor(tensor)
 
+    def under(self, value: Any) -> tuple[np.ndarray[Any, Any], bool] | None:
+        """Return the array in whose memory an array or tensor lies that the code has made, and whether it can be an input.
+
+        ``None`` where it lies in no array that was met as a constant.
+        """
+        lies_in = np.may_share_memory if isinstance(value, np.ndarray) else _lies_in
+        over = (met for met in self._met if not met.is_input and lies_in(met.array, value))
+        return next(((met.array, met.can_be) for met in over), None)
+
+    def share(self, array: np.ndarray[Any, Any], tensor: torch.Tensor) -> None:
+        """Note that code has made a tensor in the memory of an array that is known."""
+        if array.size:
+            self._shared.append((array, tensor.untyped_storage()._cdata))
+
+    def is_shared(self, value: np.ndarray[Any, Any] | torch.Tensor) -> bool:
+        """Tell whether an array that is known, or a tensor, lies in memory for which there is a copy."""
+        if isinstance(value, np.ndarray):
+            return any(np.may_share_memory(array, value) for array, _ in self._shared)
+        return bool(self._shared) and value.untyped_storage()._cdata in {memory for _, memory in self._shared}
+
     def meet_tensor(self, tensor: torch.Tensor) -> None:
         """Note a tensor: an array in its memory may change when it does.
 
@@ -70,8 +92,11 @@ class ArraysMet:
 
 
 def _lies_in(array: np.ndarray[Any, Any], tensor: torch.Tensor) -> bool:
-    """Tell whether an array begins in the memory of a tensor."""
+    """Tell whether an array has a part in the memory of a tensor."""
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.device.type != "cpu" or tensor.layout != torch.strided:
         return False
     storage = tensor.untyped_storage()
-    return bool(0 <= array.ctypes.data - storage.data_ptr() < storage.nbytes())
+    reach = [(size - 1) * step for size, step in zip(array.shape, array.strides)]
+    first = array.ctypes.data + sum(step for step in reach if step < 0)
+    end = array.ctypes.data + sum(step for step in reach if step > 0) + array.itemsize
+    return bool(array.size and first < storage.data_ptr() + storage.nbytes() and storage.data_ptr() < end)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import fx
 from torch.utils._pytree import tree_leaves
@@ -89,6 +90,7 @@ class Describer:
             return self.describe(cells.read(self.session, value), what)
         is_recreated = isinstance(value, (FunctionType, type)) and made_functions.is_recreated(self.session, value)
         is_recreated = is_recreated or made_modules.is_part(self.session, value)
+        is_recreated = is_recreated or (type(value) is np.ndarray and self.session.tracker.source_of(value) is None)
         is_plain = parts_of(value) is None and not isinstance(value, AbstractObject) and not is_recreated
         if is_plain and not self._is_table(value) and not self._is_holder(value):
             return self._given(value) or self.described(value, what)

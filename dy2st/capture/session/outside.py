@@ -99,6 +99,8 @@ class Outside:
         state = self._state_by_id.get(id(real))
         if state is None:
             source = self.tracker.source_of(real)
+            if source is None:
+                self.check_memory(real)
             dims = self.dynamic_state.get(source.name) if source else None
             if dims or tensor_classes.is_users(type(real)) or torch._C._functorch.is_functorch_wrapped_tensor(real):
                 abstract = self.abstract(real, dims or ())
@@ -116,6 +118,16 @@ class Outside:
             if source is not None:
                 self.tracker.guards.tensor(source, real, dims or frozenset())
         return state.abstract  # type: ignore[no-any-return]
+
+    def check_memory(self, made: torch.Tensor) -> None:
+        """Have the array be an input in whose memory a tensor lies that the code has made, as long as the capture can begin again.
+
+        Raises:
+            NeedsAbstract: it is a constant.
+        """
+        array, can_be = self.tracker.arrays.under(made) or (None, False)
+        if can_be and not self.tracker.guards.once:
+            self.check_changed(array)
 
     def constant_of(self, node: Any) -> torch.Tensor | None:
         """Return the tensor of an input of the program that torch has made of constants, as ``torch.tensor([1, 2])`` does."""
