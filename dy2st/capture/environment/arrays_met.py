@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
+from dy2st.capture.environment.sources import Source
 from dy2st.capture.values.abstract_arrays import memory_of
 from dy2st.capture.values.signals import NeedsAbstract
 from dy2st.errors import CaptureError
@@ -17,7 +18,7 @@ ACTS_FOR_USER = False
 
 class _Met(NamedTuple):
     array: np.ndarray[Any, Any]
-    name: str
+    source: Source
     is_input: bool
     can_be: bool
 
@@ -31,13 +32,18 @@ class ArraysMet:
         """Known arrays with the memory of the abstract tensors that stand for copies of theirs."""
 
     def meet(
-        self, array: np.ndarray[Any, Any], name: str, is_input: bool, is_placed: bool = True, tensors: Iterable[torch.Tensor] = ()
+        self,
+        array: np.ndarray[Any, Any],
+        source: Source,
+        is_input: bool,
+        is_placed: bool = True,
+        tensors: Iterable[torch.Tensor] = (),
     ) -> None:
         """Note an array.
 
         Args:
             array: the array.
-            name: where it comes from.
+            source: where it comes from.
             is_input: whether it is an input of the program, and not a constant of it.
             is_placed: whether it is held where something can stand for it.
             tensors: those that were met before.
@@ -46,19 +52,27 @@ class ArraysMet:
             CaptureError: it cannot be an input, and has to be.
             NeedsAbstract: it has to be an input, or one that was met before: the other one in its memory is.
         """
-        met = _Met(array, name, is_input, is_placed and memory_of(array) is not None)
+        met = _Met(array, source, is_input, is_placed and memory_of(array) is not None)
         for other in self._met:
             if other.is_input is not is_input and np.may_share_memory(other.array, array):
                 constant = met if other.is_input else other
                 if not constant.can_be:
+                    name = constant.source.name
                     raise CaptureError(
-                        f"'{constant.name}' is read, an array in memory that changes, that is read-only or out of reach in a tuple",
+                        f"'{name}' is read, an array in memory that changes, that is read-only or out of reach in a tuple",
                         fix="keep a copy() of it, or an array that can be written in an attribute, variable, list or dict",
                     )
-                raise NeedsAbstract(constant.name)
+                raise NeedsAbstract(constant.source.name)
         self._met.append(met)
         for tensor in tensors:
             self.meet_tensor(tensor)
+
+    def apart(self) -> Iterator[tuple[Source, list[Source]]]:
+        """Yield where arrays come from that are constants, with the inputs in whose memory they must not come to lie."""
+        inputs = {met.source.index: met.source for met in self._met if met.is_input}
+        for met in self._met if inputs else ():
+            if not met.is_input:
+                yield met.source, [*inputs.values()]
 
     def under(self, value: Any) -> tuple[np.ndarray[Any, Any], bool] | None:
         """Return the array in whose memory an array or tensor lies that the code has made, and whether it can be an input.
@@ -88,7 +102,7 @@ class ArraysMet:
         """
         for met in self._met:
             if not met.is_input and met.can_be and _lies_in(met.array, tensor):
-                raise NeedsAbstract(met.name)
+                raise NeedsAbstract(met.source.name)
 
 
 def _lies_in(array: np.ndarray[Any, Any], tensor: torch.Tensor) -> bool:

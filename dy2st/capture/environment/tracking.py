@@ -94,7 +94,7 @@ class Tracker:
         """Remember what stands for a container of the caller's among the arguments."""
         self.given[id(given)] = given, value
         if isinstance(given, np.ndarray):
-            self.arrays.meet(given, source.name, is_input=True)
+            self.arrays.meet(given, source, is_input=True)
         self.know(given, source)
         self.stand_for(value, given, source)
 
@@ -310,7 +310,7 @@ class Tracker:
         """
         self._objects[id(value)] = (value, source)
         is_input = place is not None and self._abstract_objects.is_input(value, source)
-        self.arrays.meet(value, source.name, is_input, place is not None, [tensor for tensor, _ in self.tensors()])
+        self.arrays.meet(value, source, is_input, place is not None, [tensor for tensor, _ in self.tensors()])
         if plain_values.changes_unseen(value):
             self.guards.never(source)
         elif not is_input:

@@ -38,7 +38,7 @@ from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, RuntimeList, Stale, 
 from dy2st.capture.values.texts import Text
 from dy2st.capture.writes import orders
 from dy2st.capture.writes.places import CellPlace, ContentsPlace, ItemPlace
-from dy2st_runtime.ir.flattening import attributes, is_followed, parts_of
+from dy2st_runtime.ir.flattening import attributes, is_followed, kind_of_table, parts_of
 from dy2st_runtime.ir.structure import (
     ClassOf,
     CollectionOf,
@@ -55,7 +55,7 @@ from dy2st_runtime.ir.structure import (
     TaggedUnionOf,
     VariableOf,
 )
-from dy2st_runtime.ir.unflattening import HOLDERS, kind_of_table, unflatten
+from dy2st_runtime.ir.unflattening import HOLDERS, unflatten
 from dy2st_runtime.primitives import scalars
 from dy2st_runtime.primitives.cells import Cell
 

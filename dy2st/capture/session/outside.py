@@ -165,7 +165,12 @@ class Outside:
         return real
 
     def guard_kinds(self) -> None:
-        """Note that of the tensors that the code has met and no operation has used, the program relies on their being tensors."""
+        """Note what else the program relies on.
+
+        Tensors that the code has met and no operation has used are tensors; arrays that are constants lie in no input's memory.
+        """
+        for source, inputs in self.tracker.arrays.apart():
+            self.tracker.guards.apart_in_memory(source, inputs)
         for tensor, source in self.tracker.tensors():
             used = id(tensor) in self._state_by_id or self._fakes.is_abstract(tensor)
             if not used and source.key[0] not in _OF_MODULES:

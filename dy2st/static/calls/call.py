@@ -17,7 +17,7 @@ from dy2st.capture.environment.plain_values import CONSTANTS
 from dy2st.static.calls.leaves import leaf_keys
 from dy2st_runtime.arrays.calls import in_memory
 from dy2st_runtime.ir.flattening import children
-from dy2st_runtime.ir.structure import Const, DictOf, Leaf, ObjectOf, Shared, Structure
+from dy2st_runtime.ir.structure import CollectionOf, Const, DictOf, Leaf, ObjectOf, Shared, Structure
 from dy2st_runtime.ir.unflattening import unflatten
 
 Path = tuple[Any, ...]
@@ -145,6 +145,8 @@ class Part:
         structure = self.structure
         if isinstance(structure, (Leaf, Const)):
             return []
+        if isinstance(structure, CollectionOf):  # a kind of dict
+            return [Part(item, self.path, self.name) for item in structure.items]
         if isinstance(structure, Shared):
             return [Part(item, (*self.path, 0), self.name) for item in structure.items]
         steps: Sequence[Any] = range(len(structure.items))

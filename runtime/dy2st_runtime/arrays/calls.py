@@ -130,6 +130,12 @@ def as_array(tensor: torch.Tensor, flips: Sequence[int] = ()) -> Any:
     return np.flip(array, tuple(flips)) if flips else array
 
 
+def share_memory(array: Any, *others: Any) -> bool:
+    """Tell whether an array has a part in the memory of another one, or of a tensor that stands for one."""
+    arrays = [value.numpy() if type(value) is torch.Tensor else value for value in (array, *others)]
+    return any(isinstance(other, np.ndarray) and np.may_share_memory(arrays[0], other) for other in arrays[1:])
+
+
 def in_memory(array: Any) -> torch.Tensor | None:
     """Return a tensor in the memory of an array; ``None`` for anything else, and where torch has none.
 
