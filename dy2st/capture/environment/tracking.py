@@ -178,6 +178,8 @@ class Tracker:
             self.guards.equal(source, value)
             if type(value) not in CONSTANTS:
                 self.met(type(value))
+                if hasattr(value, "__dict__"):  # it may get others
+                    self.know(value, source)
 
     def _is_dynamic(self, value: tuple[Any, ...], source: Source) -> bool:
         """Tell whether a tuple holds a number that is an input of the program."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from dy2st.capture.environment import plain_values
 from dy2st.capture.environment.capture_lock import CAPTURE_LOCK
 from dy2st.capture.environment.sources import Source
 from dy2st.capture.environment.tracking import Tracker
@@ -338,14 +339,19 @@ class Outside:
     def read_at(self, place: Place, value: Any, source: Source) -> None:
         """Do the same of a value that is found at a place, and is held somewhere else."""
         if not self._blocks.was_written(place.key):
-            self.tracker.read(value, source, place)
+            self._read(value, source, place)
 
     def _note_read(self, place: Place, source: Source) -> None:
         value = place.read()
         if value is MISSING:
             self.tracker.guards.missing(source)
         else:
-            self.tracker.read(value, source, place)
+            self._read(value, source, place)
+
+    def _read(self, value: Any, source: Source, place: Place) -> None:
+        if plain_values.is_decimal(value):
+            self.tracker.answer(plain_values.decimal_context, (), "decimal.getcontext()")
+        self.tracker.read(value, source, place)
 
     def writes_variable(self, place: CellPlace, source: Source) -> None:
         """Note that a function that is called now may write a variable from outside.
