@@ -85,7 +85,7 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], namespace
         session.in_flight.before_failing = session.in_flight.before_raise if request.leaves_always else None
         session.in_flight.has_written = lambda: bool(results.outside(session, session.blocks.undo_log_until_now()))
     with (
-        COLLECTING.rarely(), _repeatable_or_marked(session), translated(session), temporarily_clear_interpreter_stack(),
+        COLLECTING.rarely(), _repeatable_or_marked(session, request), translated(session), temporarily_clear_interpreter_stack(),
         _plain_grad_mode(), call.torch_patched(), _modules_kept(session), operator_methods.followed(session),
         lattice.telling_apart(request.apart), session.settings.kept(), no_snapshots(),
         session.active(TorchFunctions(session)) as root,
@@ -99,9 +99,6 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], namespace
             result = _called(session, request, converted, args, kwargs)
         except Unreachable:
             result = None
-        except (NeedsAbstract, NeedsApart) as needed:
-            _check_repeatable(session, needed)
-            raise
         except Exception as error:
             if not records(session, error):
                 raise
@@ -159,16 +156,19 @@ READ_ONCE = "__dy2st_read_once__"
 
 
 @contextlib.contextmanager
-def _repeatable_or_marked(session: Session) -> Iterator[None]:
+def _repeatable_or_marked(session: Session, request: Request) -> Iterator[None]:
     try:
         yield
     except Exception as error:
         if session.tracker.guards.once:
             setattr(error, READ_ONCE, True)
         raise
+    except (NeedsAbstract, NeedsApart) as needed:
+        _check_repeatable(session, request, needed)
+        raise
 
 
-def _check_repeatable(session: Session, needed: BaseException) -> None:
+def _check_repeatable(session: Session, request: Request, needed: BaseException) -> None:
     """Refuse to capture again what has taken items from an iterator that was there before: it would take others.
 
     Raises:
@@ -176,9 +176,10 @@ def _check_repeatable(session: Session, needed: BaseException) -> None:
     """
     name = session.tracker.guards.read_once
     if name is not None:
+        code = request.function.__code__
         raise errors.CaptureError(
-            f"the iterator '{name}' was there before, and this capture has to begin again",
-            user_line(session, needed),
+            f"'{name}' was there before and has been used in a way that cannot be undone, and this capture has to begin again",
+            user_line(session, needed) or errors.Location(code.co_filename, code.co_firstlineno, code.co_name),
             fix="take the items outside of the static function, and pass them in as arguments",
         )
 

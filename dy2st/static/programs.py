@@ -224,7 +224,7 @@ class Programs:
                 "to save or export it, pass one for each place"
             )
         with CAPTURE_LOCK.shared():
-            call = self._dynamic.taken(call)
+            call = self._dynamic.taken(call.with_own_arrays())
             request = self._request(call, dynamic_state)
             request = dataclasses.replace(
                 request, with_hooks=with_hooks, leaves_early=records, leaves_always=records, for_any_call=True

@@ -27,7 +27,7 @@ from tests.fuzz.grammar import Grammar, Program, write
 from tests.fuzz.metamorphic import NAMES, transformed
 from tests.fuzz.oracle import Kind, Verdict, judge
 from tests.fuzz.reduce import reduced
-from tests.fuzz.stateful import aliasing, generate, keeping, oracle, reduction
+from tests.fuzz.stateful import aliasing, arrays, generate, keeping, oracle, reduction
 from tests.fuzz.stateful.program import Program as Stateful
 from tests.fuzz.wide import Wide
 
@@ -57,9 +57,13 @@ def run(seed: str, variants: tuple[str, ...], size: int, *, wide: bool = False) 
             return
 
 
-def run_stateful(seed: str, variants: tuple[str, ...], *, aliases: bool = False) -> Iterator[tuple[str, Stateful, Verdict]]:
+WRITERS = {"stateful": generate.write, "aliases": aliasing.write, "arrays": arrays.write}
+"""What writes programs with state, by the option that asks for them."""
+
+
+def run_stateful(seed: str, variants: tuple[str, ...], kind: str = "stateful") -> Iterator[tuple[str, Stateful, Verdict]]:
     """Judge one program with state in several ways, until it fails in one, and one that is made to be saved."""
-    program = aliasing.write(seed) if aliases else generate.write(seed)
+    program = WRITERS[kind](seed)
     if not oracle.valid(program):
         return
     for name in variants:
@@ -67,13 +71,14 @@ def run_stateful(seed: str, variants: tuple[str, ...], *, aliases: bool = False)
         yield name, program, verdict
         if verdict.kind is not Kind.SAME:
             break
-    if "saved" in variants and not aliases:
+    if "saved" in variants and kind == "stateful":
         program = keeping.write(seed)
         yield "saved", program, oracle.judge(program, "saved")
 
 
 def _work_stateful(options: argparse.Namespace) -> None:
     """Judge a range of programs with state; a line of JSON for each."""
+    kind = next(name for name in reversed(WRITERS) if getattr(options, name))
     seen: collections.Counter[str] = collections.Counter()
     for number in range(options.first, options.last):
         print(json.dumps({"start": number}), flush=True)
@@ -83,7 +88,7 @@ def _work_stateful(options: argparse.Namespace) -> None:
             others = oracle.VARIANTS
         else:
             others = ("native", *(name for name, every in (("python", 4), ("saved", 5)) if number % every == 0))
-        for name, program, verdict in run_stateful(f"{options.seed}-{number}", others, aliases=options.aliases):
+        for name, program, verdict in run_stateful(f"{options.seed}-{number}", others, kind):
             seen[verdict.reason] += 1
             if verdict.bad and options.reduce and seen[verdict.reason] <= _ALIKE:
                 program = reduction.reduced(program, name)
@@ -101,7 +106,7 @@ def _work(options: argparse.Namespace) -> None:
     """Judge a range of programs; a line of JSON for each."""
     torch.set_num_threads(1)
     with backends.uncompiled() if options.uncompiled else contextlib.nullcontext():
-        if options.stateful or options.aliases:
+        if any(getattr(options, name) for name in WRITERS):
             return _work_stateful(options)
         if options.backend:
             return _work_on_backend(options)
@@ -176,8 +181,7 @@ def _start(options: argparse.Namespace, first: int, last: int) -> subprocess.Pop
         *(["--reduce"] if options.reduce else []),
         *(["--all"] if options.all else []),
         *(["--wide"] if options.wide else []),
-        *(["--stateful"] if options.stateful else []),
-        *(["--aliases"] if options.aliases else []),
+        *(f"--{name}" for name in WRITERS if getattr(options, name)),
         *(["--carries"] if options.carries else []),
         *(["--uncompiled"] if options.uncompiled else []),
         *(["--backend", options.backend] if options.backend else []),
@@ -238,6 +242,7 @@ def main() -> None:
     )
     parser.add_argument("--carries", action="store_true", help="small programs whose loops carry, swap and overwrite tensors")
     parser.add_argument("--aliases", action="store_true", help="small ones with state, that rebind and write containers in loops")
+    parser.add_argument("--arrays", action="store_true", help="small ones with arrays of NumPy as arguments and state")
     parser.add_argument("--backend", choices=backends.NAMES, help="run them there, and compare up to rounding")
     parser.add_argument("--uncompiled", action="store_true", help="for inductor: PyTorch runs the graphs that it would compile")
     parser.add_argument("--reduce", action="store_true", help="make failing programs smaller")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pytest
 import torch
 
 from tests.fuzz.oracle import Kind, Verdict
-from tests.fuzz.stateful import aliasing, generate, keeping, oracle
+from tests.fuzz.stateful import aliasing, arrays, generate, keeping, oracle
 from tests.fuzz.stateful.picture import Numbers, Picture
 from tests.fuzz.stateful.program import Call, Program
 from tests.fuzz.stateful.reduction import reduced, script
@@ -65,6 +66,21 @@ def test_a_program_with_aliases_does_the_same_or_is_refused(number: int) -> None
         assert not verdict.bad, f"{variant}: {verdict.reason}\n{program.text()}\n{verdict.detail}"
 
 
+def test_programs_with_arrays_run_and_write_to_them():
+    programs = [arrays.write(f"valid-{number}") for number in range(40)]
+    assert sum(oracle.valid(program) for program in programs) > 30
+    for text in ("out=", "torch.from_numpy(", "st.tens", " is ", "[::-1]", ".view()"):
+        assert any(text in program.source for program in programs), text
+
+
+@pytest.mark.parametrize("number", range(10))
+def test_a_program_with_arrays_does_the_same_or_is_refused(number: int) -> None:
+    program = arrays.write(f"ci-{number}")
+    for variant in ("native", "python" if number % 2 else "saved"):
+        verdict = oracle.judge(program, variant)
+        assert not verdict.bad, f"{variant}: {verdict.reason}\n{program.text()}\n{verdict.detail}"
+
+
 class Other:
     """Takes the place of the static function of a program."""
 
@@ -114,6 +130,10 @@ def test_a_picture_says_which_objects_are_one_and_which_share_memory():
     assert lines(0.0) != lines(-0.0)
     assert lines(True) != lines(1)
     assert lines(base.clone().requires_grad_()) != lines(base)
+    array = np.ones(4)
+    assert lines(array, array[:2]) != lines(array, np.ones(2))
+    assert lines(array, torch.from_numpy(array[1:])) != lines(array, torch.ones(3, dtype=torch.float64))
+    assert lines(array) != lines(np.zeros(4))
 
 
 def test_a_failing_program_is_made_smaller(monkeypatch: pytest.MonkeyPatch):

@@ -333,3 +333,87 @@ def test_a_saved_model_has_no_array_to_replace(tmp_path):
 
     with pytest.raises(dy2st.SaveError, match="table is an array that the program replaces"):
         dy2st.save(to_static(Replaced()), tmp_path / "m.dy2st", input_spec=[InputSpec([3])])
+
+
+def written_through_a_tensor(x):
+    a = np.arange(3) + 1
+    torch.from_numpy(a).mul_(2)
+    return x * 1, a
+
+
+def written_after_a_tensor(x):
+    a = np.arange(3) + 1
+    t = torch.from_numpy(a)
+    a[0] = 9
+    return x * 1, t
+
+
+def filled_with_a_number(x):
+    a = np.arange(3) + 1.0
+    a.fill(x.sum().item())
+    return a
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (written_through_a_tensor, "mul_ writes to the memory of an array that is known"),
+        (written_after_a_tensor, "an array that is known is written to after a tensor was made in its memory"),
+        (filled_with_a_number, "an array that is known is written to where tensors decide"),
+    ],
+)
+def test_two_copies_of_a_known_array_are_refused(function, words):
+    with pytest.raises(dy2st.CaptureError, match=words):
+        to_static(function)(torch.ones(2))
+
+
+def test_tensors_made_of_known_arrays():
+    def made(x):
+        a = np.linspace(0, 1, 3)
+        return torch.from_numpy(a) * x, torch.as_tensor(a, dtype=torch.float32).mul_(2), torch.tensor(a).add_(1), a
+
+    static = to_static(made)
+    for at in range(2):
+        assert same(static(torch.ones(3) * at), made(torch.ones(3) * at))
+
+
+def test_an_array_in_a_tuple_that_was_changed_and_would_have_to_be_an_input():
+    state, pair, kept = Running(), (np.zeros(3),), np.zeros(3)
+
+    def change(x):
+        np.add(pair[0], 1, out=pair[0])
+        state.mean = kept[:2]
+        return x * 1
+
+    with pytest.raises(
+        dy2st.CaptureError, match="used in a way that cannot be undone, and this capture has to begin again"
+    ) as raised:
+        to_static(change)(torch.ones(1))
+    assert __file__ in str(raised.value)
+
+
+def test_a_saved_model_keeps_which_arrays_are_views(tmp_path):
+    class Viewed(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.whole = np.zeros(4)
+            self.view = self.whole[1:3]
+
+        def forward(self, x):
+            self.view[:] += x.numpy()
+            return self.whole.sum(), self.whole
+
+    dy2st.save(to_static(Viewed()), tmp_path / "m.dy2st", input_spec=[torch.ones(2, dtype=torch.float64)])
+    loaded, eager = dy2st_runtime.load(tmp_path / "m.dy2st"), Viewed()
+    for at in range(3):
+        x = torch.ones(2, dtype=torch.float64) * at
+        assert same(eager(x), loaded(x))
+
+
+def test_a_saved_model_writes_its_own_state_where_that_was_the_example(tmp_path):
+    eager, saved = Counted(), Counted()
+    dy2st.save(to_static(saved), tmp_path / "m.dy2st", input_spec=[torch.ones(3), saved.table])
+    loaded = dy2st_runtime.load(tmp_path / "m.dy2st")
+    for at in range(3):
+        one, two = np.arange(3.0) + at, np.arange(3.0) + at
+        assert same(eager(torch.ones(3) * at, one), loaded(torch.ones(3) * at, two)) and same(one, two)

@@ -29,6 +29,13 @@ def test_operators_take_a_flag_that_a_tensor_decides():
     agree(f, ROWS)
 
 
+def test_the_correction_of_a_deviation_is_a_flag():
+    def f(x):
+        return x.std(correction=x.sum() > 0), torch.var(x, dim=0, correction=bool(x[0, 0] > 0))
+
+    agree(f, [x.flatten(1) for x in ROWS])
+
+
 def test_functions_take_a_flag_that_a_tensor_decides():
     def f(x):
         flag = (x.sum() > 0).item()

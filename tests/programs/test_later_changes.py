@@ -135,6 +135,41 @@ _MODULES = {
         "p.part.k = 5",
         "p.part = sys.modules['changing_other.part'] = types.ModuleType('changing_other.part')\np.part.k = 9",
     ),
+    "functions_of_python": (
+        "import builtins\ndef f(x): return x + abs(-2)\n",
+        "kept = builtins.abs\nbuiltins.abs = lambda v: 9",
+        "builtins.abs = kept",
+    ),
+    "a_name_of_python_that_comes_later": (
+        "import builtins\ndef f(x):\n    try:\n        return x + later_name\n    except NameError:\n        return x\n",
+        "builtins.later_name = 5",
+        "del builtins.later_name",
+    ),
+    "the_code_of_a_property": (
+        "class C:\n    @property\n    def p(self): return 1\nc = C()\ndef other(self): return 7\ndef f(x): return x + c.p\n",
+        "C.p.fget.__code__ = other.__code__",
+    ),
+    "attributes_of_members_of_enums": ("class E(enum.Enum):\n    A = 1\nE.A.w = 3\ndef f(x): return x * E.A.w\n", "E.A.w = 5"),
+    "attributes_of_numbers_and_strings": (
+        "class I(int): pass\nclass S(str): pass\ni, s = I(2), S('a')\ni.k = s.k = 2\ndef f(x): return x * i * i.k + s.k\n",
+        "i.k = 5",
+        "s.k = 5",
+        "s.more = 5",
+    ),
+    "registered_classes": (
+        "class A(abc.ABC): pass\nclass B: pass\nb = B()\n"
+        "def f(x): return x + isinstance(b, A) + 2 * issubclass(B, A) + 4 * isinstance(b, types.SimpleNamespace)\n",
+        "A.register(B)",
+    ),
+    "a_class_registered_with_one_of_python": (
+        "import collections.abc\nclass B: pass\ndef f(x): return x + isinstance(B(), (int, collections.abc.Sequence))\n",
+        "collections.abc.Sequence.register(B)",
+    ),
+    "the_context_of_decimals": (
+        "d = decimal.Decimal(1)\ndef f(x): return x * float(d / 3)\n",
+        "decimal.getcontext().prec = 3",
+        "decimal.getcontext().prec = 28",
+    ),
 }
 
 

@@ -16,13 +16,14 @@ import torch
 from dy2st import errors
 from dy2st.capture.arrays import conversions, recorded
 from dy2st.capture.arrays.array import CapturedArray
+from dy2st.capture.objects import hidden_state
 from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.recording.patches import methods_patch
 from dy2st.capture.session.session import Session, need, recording
-from dy2st.capture.values.abstract_arrays import AbstractArray, holds, is_open
+from dy2st.capture.values.abstract_arrays import AbstractArray, holds, is_open, memory_of
 from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS
-from dy2st_runtime.arrays.functions import METHODS, WRITING_FUNCTIONS, drawing_functions, functions, names
+from dy2st_runtime.arrays.functions import METHODS, WRITING_FUNCTIONS, WRITING_METHODS, drawing_functions, functions, names
 
 _TO_NUMBERS = {int: int, float: float, complex: complex, operator.index: int}
 _TAKE_NUMBERS = (range, *(function for function in vars(math).values() if isinstance(function, types.BuiltinFunctionType)))
@@ -51,7 +52,8 @@ def otherwise(session: Session, function: Any, args: tuple[Any, ...], kwargs: di
     if method is not None:
         return functools.partial(recorded.call, method, function.__self__, *args, **kwargs)
     if not holds((args, kwargs), (AbstractArray,)):
-        return None
+        is_known = type(args[0] if args else None) is np.ndarray and any(function is known for known in _MAKERS)
+        return functools.partial(_tensor_of, session, function, args, kwargs) if is_known else None
     return _with_arrays(session, function, args, kwargs)
 
 
@@ -83,6 +85,8 @@ def _method_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     owner = getattr(function, "__self__", None)
     if not isinstance(owner, (np.ndarray, np.generic)) or not is_open((args, kwargs)):
         return None
+    if function.__name__ in WRITING_METHODS:
+        hidden_state.check_array(need(), owner, (args, kwargs))  # type: ignore[arg-type]
     return f"ndarray.{function.__name__}" if function.__name__ in METHODS else None
 
 
@@ -128,6 +132,7 @@ def _call_numpy(session: Session, function: Any, args: tuple[Any, ...], kwargs: 
         return target
     if known == f"{getattr(owner, '__name__', '')}.at" and isinstance(args[0], CapturedArray):
         return args[0].write(known, *args[1:])
+    _check_targets(session, name, args, kwargs)
     if known not in functions() or target is not None:
         what = f"numpy.{name}()" if target is None else f"numpy.{name}(out=…)"
         raise errors.CaptureError(
@@ -136,6 +141,14 @@ def _call_numpy(session: Session, function: Any, args: tuple[Any, ...], kwargs: 
             fix="use the function of torch, or mark the function around it with @dy2st.not_to_static",
         )
     return recorded.call(str(known), *args, **kwargs)
+
+
+def _check_targets(session: Session, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Check the known arrays that a function of NumPy changes: those from outside have to be inputs of the program."""
+    out = kwargs.get("out")
+    for target in (*(out if isinstance(out, tuple) else (out,)), *(args[:1] if name in WRITING_FUNCTIONS else ())):
+        if isinstance(target, np.ndarray):
+            hidden_state.check_array(session, target, (args, kwargs))
 
 
 def _with_arrays(session: Session, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any] | None:
@@ -161,6 +174,25 @@ def _with_arrays(session: Session, function: Any, args: tuple[Any, ...], kwargs:
     if all(new is old for new, old in zip((*given, *named.values()), (*args, *kwargs.values()))):
         return None
     return lambda: session.call(function, *given, **named)
+
+
+def _tensor_of(session: Session, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return the tensor that torch makes of an array that is known, of its contents by now.
+
+    Where it lies in the memory of the array, nobody may write to that from now on.
+    """
+    memory = memory_of(args[0])
+    if memory is None:
+        return function(*args, **kwargs)
+    result = function(args[0].copy("K"), *args[1:], **kwargs)
+    if function is not torch.tensor and memory.dtype == result.dtype and not kwargs.get("copy"):
+        session.outside.check_memory(memory)
+        session.tracker.arrays.share(args[0], result)
+    return result
+
+
+_MAKERS = (torch.from_numpy, torch.as_tensor, torch.asarray, torch.tensor)
+"""What makes tensors of arrays."""
 
 
 def _is_torchs(function: Any) -> bool:

@@ -170,8 +170,9 @@ def from_class(session: Session, value: Any, described: Any, name: str) -> Any:
     in_c = getter is not None and not isinstance(getter, types.FunctionType) and not is_library(type(value).__module__)
     if getter is not None and (in_c or not is_librarys(getter)):
         of_class(session, value, name)
-        if not isinstance(getter, types.FunctionType):
-            read_descriptor(session, type(value).__mro__, name, described)
+        if isinstance(getter, types.FunctionType):
+            return session.call(types.MethodType(getter, value))
+        read_descriptor(session, type(value).__mro__, name, described)
         return session.call(getter, value)
     if isinstance(getattr(type(described), "__get__", None), types.FunctionType) and not isinstance(value, types.ModuleType):
         return _described(session, described, value, name)

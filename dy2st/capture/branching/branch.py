@@ -109,7 +109,7 @@ def join(session: Session, test: Any, outcomes: Sequence[Outcome], live: Sequenc
         pairs[place.key] = (value, ABSENT, place) if is_first else (ABSENT, value, place)
     pairs[None] = then.value, orelse.value, None
     joiner.tell_apart(pairs.values())
-    results = {key: joiner.join(*pair) for key, pair in sorted(pairs.items(), key=lambda item: not joiner.are_objects(*item[1]))}
+    results = {key: joiner.join(*pair) for key, pair in sorted(pairs.items(), key=lambda item: joiner.turn(*item[1]))}
     places = {key: place for key, (_, _, place) in pairs.items() if place is not None}
     places |= {key: _one_place(session, write, outcomes) for key, write in left.items()}
     blocks = [

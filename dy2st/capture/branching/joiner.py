@@ -76,12 +76,25 @@ class Joiner:
         """Pass an object of a branch on as it is; what it holds is given back in other ways."""
         self._kept.add(id(value))
 
-    def are_objects(self, a: Any, b: Any, place: Place | None) -> bool:
-        """Tell whether each branch leaves an object of its own.
+    def turn(self, a: Any, b: Any, place: Place | None) -> int:
+        """Tell when to join two values: first those where each branch leaves an object of its own, then those that hold such.
 
         What stands for both stands for one where the other branch has none.
         """
-        return not isinstance(place, ContentsPlace) and self._is_object(a) and self._is_object(b)
+        if not isinstance(place, ContentsPlace) and self._is_object(a) and self._is_object(b):
+            return 0
+        return 1 if self._holds_object(a) and self._holds_object(b) else 2
+
+    def _holds_object(self, value: Any) -> bool:
+        waiting, seen = [*options_of(value)], set[int]()
+        while waiting:
+            one = waiting.pop()
+            if self._is_object(one):
+                return True
+            if id(one) not in seen and self._has_parts(one):
+                waiting += [option for part in shallow(one)[0] for option in options_of(part)]
+            seen.add(id(one))
+        return False
 
     def tell_apart(self, pairs: Iterable[tuple[Any, Any, Place | None]]) -> None:
         """Find the objects of the branches of which none can stand for two: they are one in some places, and not in others.

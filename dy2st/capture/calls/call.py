@@ -242,7 +242,14 @@ def _is_of_new_class(session: Session, method: types.MethodType) -> bool:
     """Tell whether a method stands in a class that the captured code has made: each call makes another."""
     kind = method.__self__ if isinstance(method.__self__, type) else type(method.__self__)
     new = (base for base in kind.__mro__ if session.outside.is_of_call(base))
-    return any(held is method.__func__ for base in new for held in vars(base).values())
+    return any(method.__func__ in _functions_of(held) for base in new for held in vars(base).values())
+
+
+def _functions_of(held: Any) -> tuple[Any, ...]:
+    """Return what a class calls for something that it holds."""
+    if isinstance(held, property):
+        return held.fget, held.fset, held.fdel
+    return (held,) if isinstance(held, types.FunctionType) else ()
 
 
 def _call_builtin_method(session: Session, method: types.BuiltinMethodType, args: Any, kwargs: Any) -> Any:

@@ -24,6 +24,7 @@ from dy2st.capture.types import tensor_traits
 from dy2st.capture.types.value_types import same_constant
 from dy2st.capture.values import storage
 from dy2st.capture.values.kinds import is_spread
+from dy2st_runtime.arrays.calls import share_memory
 from dy2st_runtime.ir.structure import exact
 
 ACTS_FOR_USER = False
@@ -247,6 +248,11 @@ class GuardTable:
         key = f"distinct {' '.join(str(other.index) for other in others)}"
         self._guards.setdefault((source.index, key), Guard(source, "distinct", _Distinct(others), expected))
 
+    def apart_in_memory(self, source: Source, others: Sequence[Source]) -> None:
+        """Require that an array lie outside of the memory of some others; checked by :meth:`failure`."""
+        expected = f"lies outside of the memory of {others[0].name}"
+        self._guards.setdefault((source.index, "memory"), Guard(source, "memory", _Distinct(others), expected, data=share_memory))
+
     def apart(self, source: Source, kind: type) -> None:
         """Require that the objects of a class that the program meets stay as many as they are.
 
@@ -290,6 +296,8 @@ class GuardTable:
             check = guard.check
             if isinstance(check, _Alias):
                 holds = value is values[check.other.index]
+            elif guard.kind == "memory":
+                holds = not share_memory(value, *(values[other.index] for other in guard.others))
             elif isinstance(check, _Distinct):
                 others = [id(values[other.index]) for other in check.others]
                 holds = id(value) not in others and (guard.kind != "apart" or len(set(others)) == len(others))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import collections.abc
+import decimal
 import enum
 import functools
 import io
@@ -146,3 +147,15 @@ def is_container(value: Any, source: Source) -> bool:
     """Tell whether a value is a container that is read as a whole; the dict of a class is not, read by other ways."""
     of_class = type(value) is types.MappingProxyType and source.key[-1] == "__dict__"
     return isinstance(value, CONTAINERS) and type(value) not in PROXIES and not of_class
+
+
+def is_decimal(value: Any) -> bool:
+    """Tell whether a value is :mod:`decimal` or of it: its numbers are rounded as its context says."""
+    named = value if isinstance(value, (type, types.BuiltinFunctionType)) else type(value)
+    return value is decimal or named.__module__ == "decimal"
+
+
+def decimal_context() -> tuple[Any, ...]:
+    """Return what the context of :mod:`decimal` says."""
+    now = decimal.getcontext()
+    return now.prec, now.rounding, now.Emin, now.Emax, now.clamp, now.capitals, [trap for trap, on in now.traps.items() if on]

@@ -54,7 +54,7 @@ class Tracker:
         self.given: dict[int, tuple[Any, Any]] = {}
         """The caller's lists, dicts and dataclasses, with what stands for each among the arguments."""
         self._tensors: dict[int, tuple[torch.Tensor, Source]] = {}
-        self._arrays = ArraysMet()
+        self.arrays = ArraysMet()
         self._modules: dict[int, tuple[torch.nn.Module, list[dict[str, Any]]]] = {}
         """Modules, with copies of their tables of parameters, buffers and attributes."""
         self._keys: set[int] = set()
@@ -95,7 +95,7 @@ class Tracker:
         """Remember what stands for a container of the caller's among the arguments."""
         self.given[id(given)] = given, value
         if isinstance(given, np.ndarray):
-            self._arrays.meet(given, source.name, is_input=True)
+            self.arrays.meet(given, source, is_input=True)
         self.know(given, source)
         self.stand_for(value, given, source)
 
@@ -179,6 +179,8 @@ class Tracker:
             self.guards.equal(source, value)
             if type(value) not in CONSTANTS:
                 self.met(type(value))
+                if hasattr(value, "__dict__"):  # it may get others
+                    self.know(value, source)
 
     def _is_dynamic(self, value: tuple[Any, ...], source: Source) -> bool:
         """Tell whether a tuple holds a number that is an input of the program."""
@@ -311,7 +313,7 @@ class Tracker:
         """
         self._objects[id(value)] = (value, source)
         is_input = place is not None and self._abstract_objects.is_input(value, source)
-        self._arrays.meet(value, source.name, is_input, place is not None, [tensor for tensor, _ in self.tensors()])
+        self.arrays.meet(value, source, is_input, place is not None, [tensor for tensor, _ in self.tensors()])
         if plain_values.changes_unseen(value):
             self.guards.never(source)
         elif not is_input:
@@ -324,7 +326,7 @@ class Tracker:
             self.guards.same_parts(source, value)
             for name in value.__tensor_flatten__()[0]:
                 self.read(getattr(value, name), self.table.attribute(source, name))
-        self._arrays.meet_tensor(value)
+        self.arrays.meet_tensor(value)
         if known is not source:
             self.guards.same_object(source, known)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import collections
 import functools
 import inspect
@@ -16,7 +17,7 @@ from dy2st.capture.attributes import assignment, attributes, class_attributes, r
 from dy2st.capture.branching import unions
 from dy2st.capture.diagnostics.user_frames import FromUserFrames
 from dy2st.capture.environment import written_out
-from dy2st.capture.environment.users_code import is_users_function
+from dy2st.capture.environment.users_code import is_library, is_users_function
 from dy2st.capture.environment.written_out import Generator
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.looping.truth import truth
@@ -50,7 +51,25 @@ def _isinstance(session: Session, value: Any, kinds: Any) -> Any:
         return session.call(any, [_isinstance(session, value, kind) for kind in kinds])
     if _asks(kinds) and type(value) is not kinds:
         return _said_by_class(session, value, kinds)
-    return isinstance(value.example if isinstance(value, Represents) else value, kinds)
+    example = value.example if isinstance(value, Represents) else value
+    _guard_registered(session, torch.Tensor if isinstance(example, torch.Tensor) else type(example), kinds)
+    return isinstance(example, kinds)
+
+
+@handles(issubclass)
+def _issubclass(session: Session, kind: Any, kinds: Any) -> bool:
+    _guard_registered(session, kind, kinds)
+    return issubclass(kind, kinds)
+
+
+def _guard_registered(session: Session, kind: Any, kinds: Any) -> None:
+    """Guard what abstract classes say of a class, which may be registered with them later, where one of both is the user's."""
+    for one in kinds if isinstance(kinds, tuple) else (kinds,):
+        both = kind, one
+        if not isinstance(one, abc.ABCMeta) or not isinstance(kind, type) or any(map(session.outside.is_of_call, both)):
+            continue
+        if not all(is_library(part.__module__) for part in both):
+            session.tracker.answer(issubclass, both, f"issubclass({kind.__qualname__}, {one.__qualname__})")
 
 
 def _asks(kind: Any) -> bool:

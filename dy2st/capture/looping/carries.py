@@ -107,9 +107,13 @@ class Carries(dict[tuple[Any, ...], Carry]):
         self.keep_older, self.attempts = True, ATTEMPTS_WITH_OLDER
         self.clear()
 
-    def grow(self, session: Session, items: list[Any]) -> bool:
-        """Have a list that an iteration begins with be one of the program from now on; whether it is one of those."""
-        if session.lists.of(items) is not None:
+    def grow(self, session: Session, items: list[Any], has_grown: bool = False) -> bool:
+        """Have a list that an iteration begins with be one of the program from now on; whether it is one of those.
+
+        Args:
+            has_grown: whether it has become one in the iteration, where it was one of several.
+        """
+        if (session.lists.of(items) is not None) is not has_grown:
             return False
         for key, carry in self.items():
             path = None if carry.by_identity else grown_lists.path_to(carry.start, items)
@@ -157,6 +161,8 @@ def update(session: Session, carries: Carries, key: Any, place: Place, old: Any,
     except mismatches.Mismatch as error:
         if not (carries.keep_older or isinstance(place, ContentsPlace)) and any(isinstance(o, dict) for o in options_of(new)):
             carries.begin_again()
+            return False
+        if carry is not None and any(carries.grow(session, items, True) for items in _lists_in(carry.start)):
             return False
         initial = old if carry is None else carry.initial
         if _need_list(session, place, (initial, old, new), error):

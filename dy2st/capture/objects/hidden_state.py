@@ -76,13 +76,33 @@ def changed(session: Session, value: Any) -> None:
     Raises:
         CaptureError: it was there before, and a tensor decides whether it is changed.
     """
+    value = _viewed(session, value)
     _check_input(session, value)
     source = session.tracker.source_of(value)
     if source is None:
         _check_own(session, value)
+        _check_shared(session, value)
     elif not session.blocks.at_root:
         raise _refused(session, f"'{source.name}' is used, a {type(value).__name__} from outside that may change by that")
     _once(session, value)
+
+
+def _check_shared(session: Session, value: Any) -> None:
+    """Refuse to change an array that the code has made a tensor of, which has a copy of its contents."""
+    if isinstance(value, np.ndarray) and session.tracker.arrays.is_shared(value):
+        raise errors.CaptureError(
+            "an array that is known is written to after a tensor was made in its memory",
+            session.here(),
+            fix="write to it first, or make the tensor of a copy: torch.tensor(array)",
+        )
+
+
+def _viewed(session: Session, value: Any) -> Any:
+    """Return the array from outside that a value is a view of; any other value as it is."""
+    if not isinstance(value, np.ndarray) or session.tracker.source_of(value) is not None:
+        return value
+    under = session.tracker.arrays.under(value)
+    return value if under is None else under[0]
 
 
 def _check_input(session: Session, value: Any) -> None:
@@ -98,21 +118,24 @@ def check_buffers(session: Session, values: Iterable[Any]) -> Iterator[None]:
     Raises:
         CaptureError: it changes one, and a tensor decides whether it is called.
     """
-    held = [(value, _contents(value)) for value in values if isinstance(value, _BUFFERS)]
+    given = [part for value in values for part in (value if type(value) in (tuple, list) else (value,))]
+    held = [(value, _contents(value)) for value in given if isinstance(value, _BUFFERS)]
     yield
-    for value, before in held:
-        if _contents(value) != before:
-            if isinstance(value, np.ndarray):
-                _check_left(session, value, before[0])
-            changed(session, value)
+    different = [(value, before) for value, before in held if _contents(value) != before]
+    _check_left(session, [(value, before[0]) for value, before in different if isinstance(value, np.ndarray)])
+    for value, _ in different:
+        changed(session, value)
 
 
-def _check_left(session: Session, value: np.ndarray[Any, Any], before: bytes) -> None:
-    """Check an array that has been changed; it has what it had, should the capture begin again."""
-    now = value.copy()
-    value[...] = np.frombuffer(before, value.dtype).reshape(value.shape)
-    _check_input(session, value)
-    value[...] = now
+def _check_left(session: Session, different: list[tuple[np.ndarray[Any, Any], bytes]]) -> None:
+    """Check arrays that have been changed; they have what they had, should the capture begin again."""
+    now = [value.copy() for value, _ in different]
+    for value, before in different:
+        value[...] = np.frombuffer(before, value.dtype).reshape(value.shape)
+    for value, _ in different:
+        _check_input(session, _viewed(session, value))
+    for (value, _), contents in zip(different, now):
+        value[...] = contents
 
 
 def _contents(value: Any) -> Any:
@@ -177,10 +200,11 @@ def check_array(session: Session, target: np.ndarray[Any, Any], given: Any) -> N
         given: the key and the value.
 
     Raises:
-        NeedsAbstract: it was there before the call.
+        NeedsAbstract: it was there before the call, or what it is a view of.
         CaptureError: only the program knows where or what is written.
     """
-    _check_input(session, target)
+    _check_input(session, _viewed(session, target))
+    _check_shared(session, target)
     if is_open(given):
         raise errors.CaptureError(
             "an array that is known is written to where tensors decide",

@@ -17,7 +17,7 @@ from dy2st.capture.session.session import Session
 from dy2st.capture.values import storage
 from dy2st.capture.values.symbolic import RuntimeList, TaggedUnion, options_of
 from dy2st_runtime.ir.flattening import children, shallow
-from dy2st_runtime.ir.structure import DictOf, ObjectOf, Structure
+from dy2st_runtime.ir.structure import CollectionOf, DictOf, ObjectOf, Structure
 from dy2st_runtime.ir.unflattening import unflatten
 
 Position = tuple[Hashable, ...]
@@ -139,7 +139,7 @@ def with_parts(value: Any, results: Sequence[Any]) -> Any:
         case ObjectOf(_, fields):
             for name, part in zip(fields, results):
                 storage.keep(value, name, part)
-        case DictOf(keys):
+        case DictOf(keys) | CollectionOf(_, (DictOf(keys),)):
             for key, part in zip(keys, results):
                 storage.base_of(value).__setitem__(value, key, part)
         case _:  # a cell, or what stands for a deque or set from outside

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from types import CellType, FunctionType, ModuleType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import fx
 from torch.utils._pytree import tree_leaves
@@ -37,7 +38,7 @@ from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, RuntimeList, Stale, 
 from dy2st.capture.values.texts import Text
 from dy2st.capture.writes import orders
 from dy2st.capture.writes.places import CellPlace, ContentsPlace, ItemPlace
-from dy2st_runtime.ir.flattening import attributes, is_followed, parts_of
+from dy2st_runtime.ir.flattening import attributes, is_followed, kind_of_table, parts_of
 from dy2st_runtime.ir.structure import (
     BoundOf,
     ClassOf,
@@ -56,7 +57,7 @@ from dy2st_runtime.ir.structure import (
     TupleOf,
     VariableOf,
 )
-from dy2st_runtime.ir.unflattening import HOLDERS, kind_of_table, unflatten
+from dy2st_runtime.ir.unflattening import HOLDERS, unflatten
 from dy2st_runtime.primitives import scalars
 from dy2st_runtime.primitives.cells import Cell
 
@@ -87,6 +88,7 @@ class Describer:
             return self.describe(cells.read(self.session, value), what)
         is_recreated = isinstance(value, (FunctionType, type)) and made_functions.is_recreated(self.session, value)
         is_recreated = is_recreated or made_modules.is_part(self.session, value)
+        is_recreated = is_recreated or (type(value) is np.ndarray and self.session.tracker.source_of(value) is None)
         is_plain = parts_of(value) is None and not isinstance(value, AbstractObject) and not is_recreated
         if made_callables.is_bound(self.session, value):
             return self._bound(value, what)

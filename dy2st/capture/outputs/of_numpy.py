@@ -50,7 +50,10 @@ class OfNumPy:
         if session.tracker.source_of(array) is not None:
             session.tracker.identity(array)
             return Const(array)
-        shares = any(np.may_share_memory(array, other) for other in self._known if other is not array)
+        viewed, _ = session.tracker.arrays.under(array) or (None, False)
+        if viewed is not None:
+            session.outside.check_changed(viewed)
+        shares = any(np.may_share_memory(array, other) for other in self._known if other is not array) or viewed is not None
         if array.dtype.kind not in "biufc" or shares:
             which = "that shares its memory with another one" if shares else f"of {array.dtype}"
             raise errors.CaptureError(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from dy2st.capture.environment import plain_values
 from dy2st.capture.environment.capture_lock import CAPTURE_LOCK
 from dy2st.capture.environment.sources import Source
 from dy2st.capture.environment.tracking import Tracker
@@ -99,6 +100,8 @@ class Outside:
         state = self._state_by_id.get(id(real))
         if state is None:
             source = self.tracker.source_of(real)
+            if source is None:
+                self.check_memory(real)
             dims = self.dynamic_state.get(source.name) if source else None
             if dims or tensor_classes.is_users(type(real)) or torch._C._functorch.is_functorch_wrapped_tensor(real):
                 abstract = self.abstract(real, dims or ())
@@ -116,6 +119,16 @@ class Outside:
             if source is not None:
                 self.tracker.guards.tensor(source, real, dims or frozenset())
         return state.abstract  # type: ignore[no-any-return]
+
+    def check_memory(self, made: torch.Tensor) -> None:
+        """Have the array be an input in whose memory a tensor lies that the code has made, as long as the capture can begin again.
+
+        Raises:
+            NeedsAbstract: it is a constant.
+        """
+        array, can_be = self.tracker.arrays.under(made) or (None, False)
+        if can_be and not self.tracker.guards.once:
+            self.check_changed(array)
 
     def constant_of(self, node: Any) -> torch.Tensor | None:
         """Return the tensor of an input of the program that torch has made of constants, as ``torch.tensor([1, 2])`` does."""
@@ -153,7 +166,12 @@ class Outside:
         return real
 
     def guard_kinds(self) -> None:
-        """Note that of the tensors that the code has met and no operation has used, the program relies on their being tensors."""
+        """Note what else the program relies on.
+
+        Tensors that the code has met and no operation has used are tensors; arrays that are constants lie in no input's memory.
+        """
+        for source, inputs in self.tracker.arrays.apart():
+            self.tracker.guards.apart_in_memory(source, inputs)
         for tensor, source in self.tracker.tensors():
             used = id(tensor) in self._state_by_id or self._fakes.is_abstract(tensor)
             if not used and source.key[0] not in _OF_MODULES:
@@ -321,14 +339,19 @@ class Outside:
     def read_at(self, place: Place, value: Any, source: Source) -> None:
         """Do the same of a value that is found at a place, and is held somewhere else."""
         if not self._blocks.was_written(place.key):
-            self.tracker.read(value, source, place)
+            self._read(value, source, place)
 
     def _note_read(self, place: Place, source: Source) -> None:
         value = place.read()
         if value is MISSING:
             self.tracker.guards.missing(source)
         else:
-            self.tracker.read(value, source, place)
+            self._read(value, source, place)
+
+    def _read(self, value: Any, source: Source, place: Place) -> None:
+        if plain_values.is_decimal(value):
+            self.tracker.answer(plain_values.decimal_context, (), "decimal.getcontext()")
+        self.tracker.read(value, source, place)
 
     def writes_variable(self, place: CellPlace, source: Source) -> None:
         """Note that a function that is called now may write a variable from outside.

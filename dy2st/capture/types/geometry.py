@@ -1,4 +1,6 @@
-"""Operations that change in place how a tensor lies in memory: ``unsqueeze_``, ``t_``, ``resize_``, ``set_``.
+"""Operations that write a tensor: what is refused of them.
+
+Some change in place how it lies in memory: ``unsqueeze_``, ``t_``, ``resize_``, ``set_``.
 
 Where a tensor decides whether one is done, the tensor has two shapes after it; a tensor from outside is asked for its shape itself,
 and has not changed yet while the code is captured. Both are refused.
@@ -34,9 +36,15 @@ def check(session: Capturing, func: Any, seen: Seen) -> None:
     """Refuse a change that code outside of the block, or of the capture, would see.
 
     Raises:
-        CaptureError: the operation has changed how such a tensor lies in memory.
+        CaptureError: the operation has changed how such a tensor lies in memory, or the contents of an array that is known.
     """
     for tensor, known in seen:
+        if session.tracker.arrays.is_shared(tensor):
+            raise CaptureError(
+                f"{func.overloadpacket.__name__} writes to the memory of an array that is known",
+                session.here(),
+                fix="write to a copy: torch.tensor(array), or torch.from_numpy(array).clone()",
+            )
         if _geometry(tensor) == known:
             continue
         in_block = session.builder.is_operand(tensor)

@@ -44,7 +44,14 @@ class Outside(Protocol):
     def is_state(self, value: Any) -> bool: ...
 
 
+class _Arrays(Protocol):
+    def is_shared(self, value: torch.Tensor) -> bool: ...
+
+
 class _Tracker(Protocol):
+    @property
+    def arrays(self) -> _Arrays: ...
+
     def source_of(self, value: Any) -> Any: ...
 
 

@@ -62,6 +62,7 @@ def call_plain(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
                 session.here(),
                 fix="pass torch.stack(items) or torch.cat(items), or loop over the list in converted code",
             )
+    kwargs = _with_correction(session, kwargs)
     flag = next((value for value in (*args, *kwargs.values()) if isinstance(value, torch.SymBool)), None)
     with (
         hidden_state.check_buffers(session, (*args, *kwargs.values())),
@@ -79,6 +80,14 @@ def call_plain(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
     if not kwargs:
         note_setting(session, function, args, result)
     return result
+
+
+def _with_correction(session: Session, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return keywords with the number in a tensor that is the correction of a deviation: no fake kernel takes a tensor there."""
+    correction = kwargs.get("correction")
+    if not isinstance(correction, torch.Tensor):
+        return kwargs
+    return {**kwargs, "correction": session.call(correction.item)}
 
 
 @contextlib.contextmanager
@@ -102,7 +111,8 @@ def _call_with_flag(session: Session, flag: torch.SymBool, function: Any, args: 
         result = call_noting_writes(session, function, args, kwargs)
     except BaseException as error:
         session.blocks.roll_back(attempt)
-        if not isinstance(error, GuardOnDataDependentSymNode) and not (isinstance(error, TypeError) and "SymBool" in str(error)):
+        words = "SymBool" if isinstance(error, TypeError) else "should be integer or float"
+        if not isinstance(error, GuardOnDataDependentSymNode) and words not in str(error):
             raise
     else:
         session.blocks.commit(attempt)

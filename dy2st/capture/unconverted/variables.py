@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import types
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 
 from dy2st.capture.environment import defaults
+from dy2st.capture.environment.sources import Source
 from dy2st.capture.session.session import Session
 from dy2st.capture.values.symbolic import CAPTURE_VALUES
 from dy2st.capture.writes.places import CellPlace, ItemPlace, cell_value
@@ -31,6 +32,20 @@ class Names(Protocol):
     def written_free(self) -> tuple[str, ...]: ...
 
 
+def _read_global(session: Session, function: types.FunctionType, root: Source, name: str) -> None:
+    """Guard what a function finds under a name: in its module, or else among the builtins."""
+    tracker, table, space = session.tracker, session.tracker.table, function.__globals__
+    session.outside.read(ItemPlace(space, name), table.item(root, name, name))
+    if name in space:
+        return
+    builtins: dict[str, Any] = getattr(function, "__builtins__")  # noqa: B009
+    source = table.item(table.strong(builtins, "builtins"), name, name)
+    if name in builtins:
+        tracker.read(builtins[name], source)
+    else:
+        tracker.guards.missing(source)
+
+
 def track(session: Session, function: types.FunctionType, names: Names, outside: bool) -> None:
     """Guard what a function that is called now reads, and note what it may assign.
 
@@ -45,7 +60,7 @@ def track(session: Session, function: types.FunctionType, names: Names, outside:
     root = table.strong(space, "globals()")
     tracker.know(space, root)
     for name in names.global_names:
-        session.outside.read(ItemPlace(space, name), table.item(root, name, name))
+        _read_global(session, function, root, name)
     for name in names.written_globals:
         place = ItemPlace(space, name)
         code = function.__code__

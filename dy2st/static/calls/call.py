@@ -17,7 +17,8 @@ from dy2st.capture.environment.plain_values import CONSTANTS
 from dy2st.static.calls.leaves import leaf_keys
 from dy2st_runtime.arrays.calls import in_memory
 from dy2st_runtime.ir.flattening import children
-from dy2st_runtime.ir.structure import Const, DictOf, Leaf, ObjectOf, Shared, Structure
+from dy2st_runtime.ir.structure import CollectionOf, Const, DictOf, Leaf, ObjectOf, Shared, Structure
+from dy2st_runtime.ir.unflattening import unflatten
 
 Path = tuple[Any, ...]
 """A place in ``(args, kwargs)``: the positions, keys and fields that lead there."""
@@ -63,6 +64,14 @@ class Call:
         if not positions:
             return frozenset()
         return frozenset(path for position, path in _leaves(Part(self.structure)) if position in positions)
+
+    def with_own_arrays(self) -> Call:
+        """Return the same call with copies of the arrays of NumPy among its arguments: none of them is state of the function."""
+        copies = {id(leaf): leaf.copy("K") for leaf in self.leaves if in_memory(leaf) is not None}
+        if not copies:
+            return self
+        leaves = [copies.get(id(leaf), leaf) for leaf in self.leaves]
+        return dataclasses.replace(self, leaves=leaves, given=unflatten(self.structure, leaves))
 
     def with_inputs(self, places: Collection[Path]) -> Call:
         """Return the same call with what is at some places of the arguments as inputs: numbers, and arrays of NumPy."""
@@ -136,6 +145,8 @@ class Part:
         structure = self.structure
         if isinstance(structure, (Leaf, Const)):
             return []
+        if isinstance(structure, CollectionOf):  # a kind of dict
+            return [Part(item, self.path, self.name) for item in structure.items]
         if isinstance(structure, Shared):
             return [Part(item, (*self.path, 0), self.name) for item in structure.items]
         steps: Sequence[Any] = range(len(structure.items))

@@ -213,8 +213,7 @@ class SourceCode:
         if guard.alias is not None:
             return [f"{value} is {self.registers[guard.alias.index]}"]
         if guard.others or guard.kind == "apart":
-            others = [self.registers[other.index] for other in guard.others]
-            return are_distinct([value, *others]) if guard.kind == "apart" else [is_none_of(value, others)]
+            return self._other(guard, value, [self.registers[other.index] for other in guard.others])
         if guard.kind == "missing":
             return [f"{value} is {self.out.constant(GONE)}"]
         there = [f"{value} is not {self.out.constant(GONE)}"]
@@ -234,6 +233,12 @@ class SourceCode:
         if guard.kind == "module" and isinstance(guard.data, ModuleShape) and not guard.data.hooks:
             return self._module(guard.source, guard.data)
         return [*there, f"{self.out.constant(guard.check)}({value})"]
+
+    def _other(self, guard: Guard, value: str, others: list[str]) -> list[str]:
+        """Return the conditions that a value is another one than some others."""
+        if guard.kind == "memory":
+            return [f"not {self.out.constant(guard.data)}({value}, {', '.join(others)})"]
+        return are_distinct([value, *others]) if guard.kind == "apart" else [is_none_of(value, others)]
 
     def _module(self, source: Source, shape: ModuleShape) -> list[str]:
         name, table = self.registers[source.index], f"d{source.index}"

@@ -131,11 +131,17 @@ def as_array(tensor: torch.Tensor, flips: Sequence[int] = ()) -> Any:
     return np.flip(array, tuple(flips)) if flips else array
 
 
+def share_memory(array: Any, *others: Any) -> bool:
+    """Tell whether an array has a part in the memory of another one, or of a tensor that stands for one."""
+    arrays = [value.numpy() if type(value) is torch.Tensor else value for value in (array, *others)]
+    return any(isinstance(other, np.ndarray) and np.may_share_memory(arrays[0], other) for other in arrays[1:])
+
+
 def in_memory(array: Any) -> torch.Tensor | None:
     """Return a tensor in the memory of an array; ``None`` for anything else, and where torch has none.
 
     It has none of objects, text and dates, of another byte order, of arrays that run backwards; and it knows no tensor that may
-    not be written.
+    not be written. Those of views of one array begin in one memory.
 
     Args:
         array: any value.
@@ -143,9 +149,21 @@ def in_memory(array: Any) -> torch.Tensor | None:
     if type(array) is not np.ndarray or not array.flags.writeable:
         return None
     try:
-        return torch.from_numpy(array)
+        result = torch.from_numpy(array)
     except (TypeError, ValueError):
         return None
+    return result if array.base is None else _in_owner(array, result)
+
+
+def _in_owner(array: np.ndarray[Any, Any], tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor like another one, the one in the memory of a view, in the memory of the array that has it."""
+    owner = array
+    while isinstance(owner.base, np.ndarray):
+        owner = owner.base
+    offset, rest = divmod(tensor.data_ptr() - owner.ctypes.data, array.itemsize)
+    if owner is array or owner.dtype != array.dtype or not owner.flags.writeable or not owner.flags.forc or rest or not array.size:
+        return tensor
+    return torch.from_numpy(owner).as_strided(tensor.shape, tensor.stride(), offset)
 
 
 def of_bytes(dtype: str, shape: Sequence[int], contents: str) -> Any:

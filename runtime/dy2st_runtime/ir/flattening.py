@@ -10,8 +10,36 @@ import types
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from dy2st_runtime.ir.structure import AbstractOf, CellOf, Const, DictOf, Leaf, ListOf, ObjectOf, Shared, Structure, TupleOf
+from dy2st_runtime.ir.structure import (
+    AbstractOf,
+    CellOf,
+    CollectionOf,
+    Const,
+    DictOf,
+    Leaf,
+    ListOf,
+    ObjectOf,
+    Shared,
+    Structure,
+    TupleOf,
+)
 from dy2st_runtime.primitives.cells import Cell
+
+FACTORIES: dict[str, Any] = {"list": list, "dict": dict, "set": set, "int": int, "float": float, "None": None}
+ANY_FACTORY = "defaultdict"
+
+
+def kind_of_table(value: Any) -> str | None:
+    """Return the kind of collection that a ``Counter`` or ``defaultdict`` is; ``None`` for anything else.
+
+    One whose factory has no name here is made of the factory and what is in it.
+    """
+    if type(value) is collections.Counter:
+        return "Counter"
+    if type(value) is not collections.defaultdict:
+        return None
+    names = (f"defaultdict({name})" for name, factory in FACTORIES.items() if value.default_factory is factory)
+    return next(names, ANY_FACTORY)
 
 
 def children(value: Any) -> tuple[Sequence[Any], Callable[[tuple[Structure, ...]], Structure]] | None:
@@ -25,6 +53,9 @@ def children(value: Any) -> tuple[Sequence[Any], Callable[[tuple[Structure, ...]
     if kind in (dict, collections.OrderedDict):
         keys = tuple(value)
         return list(value.values()), lambda items: DictOf(keys, items, kind)
+    if kind in (collections.Counter, collections.defaultdict) and (table := kind_of_table(value)) != ANY_FACTORY:
+        keys, name = tuple(value), table
+        return list(value.values()), lambda items: CollectionOf(name, (DictOf(keys, items, dict),))
     if isinstance(value, dict) and dataclasses.is_dataclass(kind):  # a dict and a dataclass at once: both views must agree
         result = attributes(value)  # one that is being made lacks some
         fields = tuple(f.name for f in dataclasses.fields(kind) if result.get(f.name) is not None)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dy2st_runtime.arrays.calls import as_array, of_bytes
-from dy2st_runtime.ir.flattening import follow_new
+from dy2st_runtime.ir.flattening import FACTORIES, follow_new
 from dy2st_runtime.ir.structure import (
     AbstractOf,
     BoundOf,
@@ -192,7 +192,6 @@ def _unflatten_shared(number: int, structure: Structure, leaves: Sequence[Any], 
     return unflatten(structure, leaves, results)
 
 
-_FACTORIES: dict[str, Any] = {"list": list, "dict": dict, "set": set, "int": int, "float": float, "None": None}
 COLLECTIONS: dict[str, Callable[[Any], Any]] = {
     "set": set,
     "tuple": tuple,
@@ -202,7 +201,7 @@ COLLECTIONS: dict[str, Callable[[Any], Any]] = {
     "numpy.dtype": np.dtype,
     "Counter": collections.Counter,
     "defaultdict": lambda parts: collections.defaultdict(*parts),
-    **{f"defaultdict({name})": functools.partial(collections.defaultdict, factory) for name, factory in _FACTORIES.items()},
+    **{f"defaultdict({name})": functools.partial(collections.defaultdict, factory) for name, factory in FACTORIES.items()},
 }
 
 
@@ -231,19 +230,6 @@ _ARRAY = re.compile(r"ndarray\[([0-9 ]*)\]", re.ASCII)
 _CONSTANT_ARRAY = re.compile(r"numpy\.array\[([<>|][biufc][0-9]+) ([0-9 ]*)\]", re.ASCII)
 """One that is made of bytes, its dtype and its shape."""
 _CONSTANT_NUMBER = re.compile(r"numpy\.generic\[([<>|][biufc][0-9]+)\]", re.ASCII)
-
-
-def kind_of_table(value: Any) -> str | None:
-    """Return the kind of collection that a ``Counter`` or ``defaultdict`` is; ``None`` for anything else.
-
-    One whose factory has no name here is made of the factory and what is in it.
-    """
-    if type(value) is collections.Counter:
-        return "Counter"
-    if type(value) is not collections.defaultdict:
-        return None
-    names = (f"defaultdict({name})" for name, factory in _FACTORIES.items() if value.default_factory is factory)
-    return next(names, "defaultdict")
 
 
 _HEAP_TYPE = 1 << 9

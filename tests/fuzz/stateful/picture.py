@@ -12,6 +12,7 @@ import enum
 import types
 from typing import Any
 
+import numpy as np
 import torch
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
@@ -23,12 +24,25 @@ class Numbers:
 
     def __init__(self) -> None:
         self._known: dict[Any, tuple[int, Any]] = {}
+        self._memories: list[tuple[int, int, int]] = []
+        self._keeping: list[Any] = []
 
     def of(self, value: Any, key: Any = None) -> tuple[int, bool]:
         """The number of an object, and whether it is new."""
         key = id(value) if key is None else key
         new = key not in self._known
         return self._known.setdefault(key, (len(self._known), value))[0], new
+
+    def of_memory(self, start: int, size: int, value: Any) -> int:
+        """The number of the memory that has some bytes, kept alive by an object."""
+        for position, (first, end, number) in enumerate(self._memories):
+            if first < start + size and start < end:
+                self._memories[position] = min(first, start), max(end, start + size), number
+                self._keeping.append(value)
+                return number
+        number, _ = self.of(value, ("memory", start))
+        self._memories.append((start, start + size, number))
+        return number
 
 
 class Picture:
@@ -52,6 +66,10 @@ class Picture:
             self.lines.append(f"{path}: {value!r}")
         elif isinstance(value, torch.Tensor):
             self._tensor(path, value)
+        elif isinstance(value, np.ndarray):
+            self._array(path, value)
+        elif isinstance(value, np.generic):
+            self.lines.append(f"{path}: {type(value).__name__} {value!r}")
         elif isinstance(value, tuple):
             self.lines.append(f"{path}: {type(value).__name__} of {len(value)}")
             for index, item in enumerate(value):
@@ -117,7 +135,11 @@ class Picture:
 
     def _tensor(self, path: str, value: torch.Tensor) -> None:
         number, _ = self.numbers.of(value)
-        storage, _ = self.numbers.of(value.untyped_storage(), ("storage", value.untyped_storage()._cdata))
+        memory = value.untyped_storage()
+        if memory.nbytes():
+            storage = self.numbers.of_memory(memory.data_ptr(), memory.nbytes(), memory)
+        else:
+            storage, _ = self.numbers.of(memory, ("storage", memory._cdata))
         what = f"{type(value).__name__} {str(value.dtype)[6:]}{list(value.shape)} +{value.storage_offset()} {value.stride()}"
         how = f"{'requires grad' if value.requires_grad else ''} {'leaf' if value.is_leaf else ''} {'conj' if value.is_conj() else ''}"
         shown = f" {value.detach().resolve_conj().tolist()}" if self.values else ""
@@ -125,6 +147,17 @@ class Picture:
         if value.is_leaf and value.grad is not None and id(value) not in self._shown:
             self._shown.add(id(value))
             self.add(f"{path}.grad", value.grad)
+
+    def _array(self, path: str, value: np.ndarray[Any, Any]) -> None:
+        """Look at an array, with its values: a program may hold it as a constant."""
+        number = self.numbers.of(value)[0] if self.values else id(value)
+        owner: Any = value
+        while isinstance(owner.base, np.ndarray):
+            owner = owner.base
+        memory = self.numbers.of_memory(owner.ctypes.data, owner.nbytes, owner)
+        what = f"{type(value).__name__} {value.dtype}{list(value.shape)} {value.strides}"
+        how = "writeable" if value.flags.writeable else "read-only"
+        self.lines.append(f"{path}: {what} {how} #{number} in #{memory} {value.tolist()}")
 
 
 def _slots(value: Any) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from tests.fuzz.stateful.comparison import Given, World, compared, different, ou
 from tests.fuzz.stateful.picture import Numbers, Picture
 from tests.fuzz.stateful.program import Call, Program
 
-_OF_CLASSES = ("Box", "Net", "program", "far")
+_OF_CLASSES = ("Box", "Kept", "Net", "program", "far")
 """Words of changes that are not of arguments alone."""
 
 
