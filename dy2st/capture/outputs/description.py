@@ -38,7 +38,7 @@ from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, RuntimeList, Stale, 
 from dy2st.capture.values.texts import Text
 from dy2st.capture.writes import orders
 from dy2st.capture.writes.places import CellPlace, ContentsPlace, ItemPlace
-from dy2st_runtime.ir.flattening import attributes, is_followed, kind_of_table, parts_of
+from dy2st_runtime.ir.flattening import ANY_FACTORY, attributes, is_followed, kind_of_table, parts_of
 from dy2st_runtime.ir.structure import (
     BoundOf,
     ClassOf,
@@ -221,9 +221,8 @@ class Describer:
         if isinstance(value, AbstractTuple):
             return CollectionOf("tuple", (self.describe(value.items, what),))
         kind, inside = str(kind_of_table(value)), self.described(items_of(self.session, value), what)
-        if kind == "defaultdict":
-            inside = TupleOf((self.describe(value.default_factory, what), inside))
-        return CollectionOf(kind, (inside,))
+        has_factory = kind == ANY_FACTORY
+        return CollectionOf(kind, (TupleOf((self.describe(value.default_factory, what), inside)) if has_factory else inside,))
 
     def _check_copy(self, value: Any, what: str) -> None:
         """Check that two that may be one object in Python, and are two in a program, must not be left both."""

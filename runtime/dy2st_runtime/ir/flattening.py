@@ -53,8 +53,8 @@ def children(value: Any) -> tuple[Sequence[Any], Callable[[tuple[Structure, ...]
     if kind in (dict, collections.OrderedDict):
         keys = tuple(value)
         return list(value.values()), lambda items: DictOf(keys, items, kind)
-    if kind in (collections.Counter, collections.defaultdict) and (table := kind_of_table(value)) != ANY_FACTORY:
-        keys, name = tuple(value), table
+    if kind in (collections.Counter, collections.defaultdict) and kind_of_table(value) != ANY_FACTORY:
+        keys, name = tuple(value), str(kind_of_table(value))
         return list(value.values()), lambda items: CollectionOf(name, (DictOf(keys, items, dict),))
     if isinstance(value, dict) and dataclasses.is_dataclass(kind):  # a dict and a dataclass at once: both views must agree
         result = attributes(value)  # one that is being made lacks some
