@@ -375,6 +375,53 @@ def test_gradients(function):
     agree(function, make, batches(5), programs=4)
 
 
+def test_gradients_of_arguments_are_those_of_the_call():
+    @dy2st.to_static
+    def f(x):
+        if x.sum() > 0:
+            x.pow(2).sum().backward()
+        return x.grad
+
+    for values in ([1.0, 2.0], [-1.0, 0.0], [3.0, 4.0]):
+        x = torch.tensor(values, requires_grad=True)
+        result = f(x)
+        assert result is x.grad
+        assert (result is None) == (values[0] < 0) and (result is None or torch.equal(result, 2 * x.detach()))
+    assert len(f.program_cache) == 1
+
+
+def test_what_a_loop_carries_is_changed_in_place():
+    weight = nn.Parameter(torch.tensor(1.5))
+
+    def f(x, n):
+        weight.grad = None
+        x, i = x * 1, torch.zeros(())
+        while i < n:
+            x, i = x.mul_(0.5) * weight, i + 1
+        x.sum().backward()
+        return weight.grad
+
+    static = dy2st.to_static(f)
+    for n in (0, 1, 3):
+        expected, result = (function(torch.ones(3, requires_grad=True), torch.tensor(n)) for function in (f, static))
+        assert (expected is None and result is None) or torch.equal(expected, result)
+
+
+def test_operations_made_of_others_have_gradients():
+    weight = nn.Parameter(torch.ones(3, 2))
+
+    @dy2st.to_static(input_spec=[dy2st.InputSpec([None, 3]), dy2st.InputSpec([None, 2])])
+    def f(x, y):
+        weight.grad = None
+        a, b = torch.broadcast_tensors(x @ weight, y)
+        (a * b).sum().backward()
+        return a.requires_grad, b.requires_grad, weight.grad
+
+    x, y = torch.ones(4, 3), torch.arange(8.0).reshape(4, 2)
+    a, b, grad = f(x, y)
+    assert (a, b) == (True, False) and torch.equal(grad, x.T @ y)
+
+
 def test_gradients_go_on_into_what_is_before_the_call():
     weight = nn.Parameter(torch.ones(3))
 

@@ -137,21 +137,22 @@ class Recorder(ProxyTorchDispatchMode):
         """Return the result of an operation; one made of others has a gradient where its operands have, whatever made its shape."""
         if not torch.is_grad_enabled() or not func.has_kernel_for_dispatch_key(_COMPOSITE) or func in _WITHOUT_GRADIENT:
             return result
-        given = [leaf for leaf in tree_leaves(operands) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
-        if not given:
-            return result
+        first = operands[0][0] if operands[0] else None
+        if isinstance(first, (list, tuple)) and isinstance(result, (list, tuple)) and len(first) == len(result):
+            return type(result)(self._attached(value, [operand]) for value, operand in zip(result, first))  # each is of its own
+        return tree_map_only(torch.Tensor, lambda value: self._attached(value, tree_leaves(operands)), result)
 
-        def attached(value: torch.Tensor) -> torch.Tensor:
-            if value.requires_grad or not (value.is_floating_point() or value.is_complex()):
-                return value
-            with quiet():
-                leaf = value.detach().requires_grad_()
-                value = leaf.view_as(value)
-                note_history(value, leaf)
-            self.session.gradients.link(value, [given])
+    def _attached(self, value: Any, operands: Any) -> Any:
+        """Return a result that has a gradient where one of some operands has."""
+        given = [leaf for leaf in operands if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+        if not given or value.requires_grad or not (value.is_floating_point() or value.is_complex()):
             return value
-
-        return tree_map_only(torch.Tensor, attached, result)
+        with quiet():
+            leaf = value.detach().requires_grad_()
+            value = leaf.view_as(value)
+        note_history(value, leaf)
+        self.session.gradients.link(value, [given])
+        return value
 
     def _recorded(self, func: Any, args: Any, kwargs: Any, result: Any) -> Any:
         tree_map_only(FakeTensor, self._check_result, result)
