@@ -135,7 +135,7 @@ def test_nothing_is_left_half_done() -> None:
         drawn = [torch.rand(1), random.random(), np.random.rand()]
         outcomes.append([results, x, rows, net.seen, net.calls, net.log, net.table, net.last, COUNT, drawn])
     same(outcomes[0], outcomes[1])
-    assert eager_calls(net) == 2
+    assert eager_calls(net) in (0, 2)  # the whole function, or the part that is refused as an island
 
 
 GIVEN: Any = None

@@ -60,6 +60,8 @@ class Frames:
 
     def cells_of(self, *functions: FunctionType) -> list[Place]:
         """Return the variables that block functions of the function that runs now share with the code around them."""
+        if not self.open:  # what is given is described
+            return [*cells_of(*functions)]
         frame = self.open[-1]
         for function in functions:
             for cell in function.__closure__ or ():

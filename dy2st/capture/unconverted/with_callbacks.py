@@ -36,6 +36,8 @@ def applies(session: Session, function: types.FunctionType, args: tuple[Any, ...
     """Tell whether a function that is called as it is written may be converted where that does not do."""
     if not (function.__module__ or "").startswith("torch") or function.__name__ == "__init__":
         return False
+    if function.__qualname__.startswith(("SymInt.", "SymFloat.", "SymBool.")):
+        return False  # of the numbers themselves
     if session.converting_library > 0 or next(_getters(args), None) is not None:
         return True
     if next(_callbacks(_given(function, args, kwargs)), None) is not None:
