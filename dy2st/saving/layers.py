@@ -24,6 +24,7 @@ from dy2st.static.static_function import StaticFunction
 from dy2st_runtime.archive.archive import FORWARD
 from dy2st_runtime.arrays.calls import in_memory
 from dy2st_runtime.ir.flattening import children
+from dy2st_runtime.ir.structure import CollectionOf, DictOf, Leaf, walk
 
 _FUNCTIONS = (StaticFunction, types.FunctionType, types.MethodType)
 
@@ -125,6 +126,15 @@ def check_arguments(static: StaticFunction, call: Call) -> None:
             raise SaveError(
                 f"the argument {name} of {static.__qualname__} is a {kind.__qualname__}, {why}; "
                 "take it from the module or the closure instead"
+            )
+    for table in walk(call.structure):
+        if isinstance(table, CollectionOf) and isinstance(table.items[0], DictOf):
+            places = [call.names[part.index] for part in walk(table) if isinstance(part, Leaf)]
+            where = f"the argument {places[0].partition('.')[0]}" if places else "an argument"
+            collection = table.kind.partition("(")[0]
+            raise SaveError(
+                f"{where} of {static.__qualname__} is a {collection}, which a loaded model does not take; "
+                "take it from the module instead"
             )
 
 

@@ -154,6 +154,8 @@ def test_a_mapping_that_makes_items_is_no_plain_one(tmp_path):
     assert model(torch.ones(2), collections.OrderedDict(a=torch.ones(2))).sum() == 4
     with pytest.raises(dy2st.SignatureError, match="makes nothing"):
         model(torch.ones(2), collections.defaultdict(list, a=torch.ones(2)))
+    with pytest.raises(dy2st.SaveError, match="table of Appends.forward is a defaultdict"):
+        dy2st.save(Appends(), tmp_path / "m.dy2st", [torch.ones(2), collections.defaultdict(list, a=torch.ones(2))])
 
 
 Pair = collections.namedtuple("Pair", "a b")

@@ -44,6 +44,12 @@ def test_the_seed_alone_decides_the_program():
     assert generate.write("a-1") != generate.write("a-2")
 
 
+def same_or_refused(program: Any, *variants: str) -> None:
+    for variant in variants:
+        verdict = oracle.judge(program, variant)
+        assert not verdict.bad, f"{variant}: {verdict.reason}\n{program.text()}\n{verdict.detail}"
+
+
 def test_most_programs_run_and_cover_every_theme():
     programs = [generate.write(f"valid-{number}") for number in range(60)]
     assert sum(oracle.valid(program) for program in programs) > 30
@@ -60,10 +66,7 @@ def test_programs_with_aliases_run_and_write_to_what_is_outside():
 
 @pytest.mark.parametrize("number", range(6))
 def test_a_program_with_aliases_does_the_same_or_is_refused(number: int) -> None:
-    program = aliasing.write(f"ci-{number}")
-    for variant in ("native", "python"):
-        verdict = oracle.judge(program, variant)
-        assert not verdict.bad, f"{variant}: {verdict.reason}\n{program.text()}\n{verdict.detail}"
+    same_or_refused(aliasing.write(f"ci-{number}"), "native", "python")
 
 
 def test_programs_with_arrays_run_and_write_to_them():
@@ -75,10 +78,7 @@ def test_programs_with_arrays_run_and_write_to_them():
 
 @pytest.mark.parametrize("number", range(10))
 def test_a_program_with_arrays_does_the_same_or_is_refused(number: int) -> None:
-    program = arrays.write(f"ci-{number}")
-    for variant in ("native", "python" if number % 2 else "saved"):
-        verdict = oracle.judge(program, variant)
-        assert not verdict.bad, f"{variant}: {verdict.reason}\n{program.text()}\n{verdict.detail}"
+    same_or_refused(arrays.write(f"ci-{number}"), "native", "python" if number % 2 else "saved")
 
 
 class Other:

@@ -11,26 +11,10 @@ from torch.nn import functional as F
 from torch.nn.utils import parametrizations, parametrize, prune
 
 import dy2st
+from tests.trainers.models import Settling
 
 UINT8 = {"observer": quantization.MovingAverageMinMaxObserver, "quant_min": 0, "quant_max": 255}
 INT8 = {"quant_min": -128, "quant_max": 127, "dtype": torch.qint8}
-
-
-class Experts(nn.Module):
-    """Takes one of two layers, and repeats another until the norm is small."""
-
-    def __init__(self):
-        super().__init__()
-        self.small, self.large = nn.Linear(8, 8), nn.Linear(8, 8)
-        self.cell, self.head = nn.Linear(8, 8), nn.Linear(8, 3)
-
-    def forward(self, x):
-        h = self.small(x) if x.abs().max() < 2.5 else self.large(x).relu()
-        steps = 0
-        while h.norm() > 3 and steps < 4:
-            h = torch.tanh(self.cell(h)) * 0.8
-            steps += 1
-        return self.head(h)
 
 
 class Quantized(nn.Module):
@@ -91,7 +75,7 @@ class Cached(nn.Module):
 
     def __init__(self, parametrization):
         super().__init__()
-        self.inner = Experts()
+        self.inner = Settling()
         parametrize.register_parametrization(self.inner.cell, "weight", parametrization)
 
     def forward(self, x):
@@ -104,7 +88,7 @@ class Cached(nn.Module):
 class Distilled(nn.Module):
     def __init__(self):
         super().__init__()
-        self.student, self.teacher = Experts(), Experts().eval().requires_grad_(False)
+        self.student, self.teacher = Settling(), Settling().eval().requires_grad_(False)
 
     def forward(self, x):
         scores = self.student(x)
@@ -115,19 +99,19 @@ class Distilled(nn.Module):
 
 
 def prepared_for_training():
-    model = Experts().train()
+    model = Settling().train()
     model.qconfig = quantization.get_default_qat_qconfig("fbgemm")
     return quantization.prepare_qat(model)
 
 
 def prepared():
-    model = Experts()
+    model = Settling()
     model.qconfig = quantization.get_default_qconfig("fbgemm")
     return quantization.prepare(model.eval())
 
 
 def pruned():
-    model = Experts()
+    model = Settling()
     prune.l1_unstructured(model.small, "weight", 0.3)
     prune.ln_structured(model.large, "weight", 0.25, 2, 0)
     prune.global_unstructured([(model.cell, "weight"), (model.head, "weight")], prune.L1Unstructured, amount=0.4)
@@ -135,7 +119,7 @@ def pruned():
 
 
 def parametrized():
-    model = Experts()
+    model = Settling()
     parametrizations.orthogonal(model.small)
     parametrizations.spectral_norm(model.cell)
     parametrizations.weight_norm(model.large)
@@ -143,7 +127,7 @@ def parametrized():
 
 
 def bounded():
-    model = Experts()
+    model = Settling()
     parametrize.register_parametrization(model.small, "weight", Symmetric())
     parametrize.register_parametrization(model.cell, "weight", Bounded())
     return model

@@ -119,7 +119,7 @@ def test_nothing_is_left_half_done() -> None:
                 self.calls += 10
                 rows.append(x)
             x = nn.functional.dropout(x) + torch.rand(3) + random.random() + float(np.random.rand(1)[0])
-            return listed(x), self.calls
+            return [float(value) for value in memoryview(x.detach().numpy())], self.calls
 
     global COUNT
     outcomes = []
@@ -135,7 +135,7 @@ def test_nothing_is_left_half_done() -> None:
         drawn = [torch.rand(1), random.random(), np.random.rand()]
         outcomes.append([results, x, rows, net.seen, net.calls, net.log, net.table, net.last, COUNT, drawn])
     same(outcomes[0], outcomes[1])
-    assert eager_calls(net) in (0, 2)  # the whole function, or the part that is refused as an island
+    assert eager_calls(net) == 2
 
 
 GIVEN: Any = None

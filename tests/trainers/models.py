@@ -8,21 +8,35 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 
-class Experts(nn.Module):
-    """Takes one of two layers, repeats another until the norm is small, and drops out on one way only."""
+class Settling(nn.Module):
+    """Takes one of two layers, and repeats another until the norm is small."""
 
-    def __init__(self):
+    def __init__(self, size=8, classes=3):
         super().__init__()
-        self.small, self.large = nn.Linear(8, 8), nn.Linear(8, 8)
-        self.cell, self.head = nn.Linear(8, 8), nn.Linear(8, 3)
-        self.norm, self.drop = nn.BatchNorm1d(8), nn.Dropout(0.1)
+        self.small, self.large = nn.Linear(size, size), nn.Linear(size, size)
+        self.cell, self.head = nn.Linear(size, size), nn.Linear(size, classes)
 
-    def forward(self, x):
+    def settled(self, x):
         h = self.small(x) if x.abs().max() < 2.5 else self.large(x).relu()
         steps = 0
         while h.norm() > 3 and steps < 4:
             h = torch.tanh(self.cell(h)) * 0.8
             steps += 1
+        return h
+
+    def forward(self, x):
+        return self.head(self.settled(x))
+
+
+class Experts(Settling):
+    """Drops out on one way only, besides."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.drop = nn.BatchNorm1d(8), nn.Dropout(0.1)
+
+    def forward(self, x):
+        h = self.settled(x)
         if h.mean() > 0:
             h = self.drop(h)
         return self.head(self.norm(h))

@@ -7,12 +7,11 @@ import importlib.util
 
 import pytest
 import torch
-from torch import nn
 from torch.nn import functional as F
 
 import dy2st
 import dy2st_runtime
-from tests.trainers.models import made, same_state
+from tests.trainers.models import Settling, made, same_state
 
 torchao = pytest.importorskip("torchao")
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -28,21 +27,6 @@ CONFIGS = {
 }
 
 
-class Experts(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.small, self.large = nn.Linear(64, 64), nn.Linear(64, 64)
-        self.cell, self.head = nn.Linear(64, 64), nn.Linear(64, 8)
-
-    def forward(self, x):
-        h = self.small(x) if x.abs().max() < 2.5 else self.large(x).relu()
-        steps = 0
-        while h.norm() > 3 and steps < 4:
-            h = torch.tanh(self.cell(h)) * 0.8
-            steps += 1
-        return self.head(h)
-
-
 def inputs():
     x = torch.randn(4, 64, generator=torch.Generator().manual_seed(3))
     return [x * 0.1, x, x * 3]
@@ -50,7 +34,7 @@ def inputs():
 
 def quantised(config, seed=0):
     torch.manual_seed(seed)
-    model = Experts().eval()
+    model = Settling(64, 8).eval()
     quantization.quantize_(model, config)
     return model
 
@@ -89,7 +73,7 @@ def test_the_program_has_the_parts_of_the_weights(models):
 def test_a_quantised_model_is_saved(models, tmp_path):
     eager, static, _ = models
     dy2st.save(static, tmp_path / "q.dy2st", input_spec=[dy2st.InputSpec([4, 64])])
-    dy2st.save(dy2st.to_static(Experts()), tmp_path / "f.dy2st", input_spec=[dy2st.InputSpec([4, 64])])
+    dy2st.save(dy2st.to_static(Settling(64, 8)), tmp_path / "f.dy2st", input_spec=[dy2st.InputSpec([4, 64])])
     loaded = dy2st_runtime.load(tmp_path / "q.dy2st", namespaces=["torchao"])
     assert agree(eager, loaded)
     assert (tmp_path / "q.dy2st").stat().st_size < 0.7 * (tmp_path / "f.dy2st").stat().st_size
@@ -124,7 +108,7 @@ def train(model):
 def prepared():
     from torchao.quantization.qat import QATConfig
 
-    model = Experts()
+    model = Settling(64, 8)
     config = quantization.Int8DynamicActivationIntxWeightConfig(torch.int4, INT4)
     quantization.quantize_(model, QATConfig(config, step="prepare"))
     return model

@@ -19,7 +19,8 @@ from dy2st.capture.environment.same_contents import PATCH_MARK
 from dy2st.capture.environment.users_code import is_skipped
 from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.session.session import Session
-from dy2st.capture.types import abstract_values, lattice, tensor_traits, value_types
+from dy2st.capture.torch_functions import differentiation
+from dy2st.capture.types import abstract_values, lattice, value_types
 from dy2st.capture.unconverted.plain import over_argument
 from dy2st.capture.values.signals import Refused
 from dy2st.capture.values.symbolic import CAPTURE_VALUES, TaggedUnion, options_of, with_option
@@ -145,7 +146,7 @@ def _flows(args: Any) -> bool:
 def _captured(session: Session, function: type[torch.autograd.Function], args: Any, kwargs: Any) -> Any:
     """Return what a function gives as part of the program."""
     is_separate, given = _given(function, args, kwargs)
-    needed = tuple(isinstance(value, torch.Tensor) and _needs_gradient(session, value) for value in given)
+    needed = tuple(isinstance(value, torch.Tensor) and differentiation.needs_gradient(session, value) for value in given)
     if not torch.is_grad_enabled() or not any(needed) or _is_transformed(session):
         return session.call(written_out.applied, function, given, needed, is_separate)
     context, result = session.call(written_out.forward_of, function, given, needed, is_separate)
@@ -169,20 +170,6 @@ def _attached(session: Session, applied: Applied, result: Any) -> Any:
         return result
     parts = Attaching(session, dataclasses.replace(applied, parts=tuple(parts))).parts()
     return parts if isinstance(result, tuple) else parts[0]
-
-
-def _needs_gradient(session: Session, tensor: torch.Tensor) -> bool:
-    """Tell whether an argument requires a gradient.
-
-    Where only the call tells, in a backward pass and in what is saved, the answer is that it may: ``apply`` asks it then.
-    """
-    if session.request.for_any_call and (tensor.is_floating_point() or tensor.is_complex()):
-        return True
-    if session.transforms:
-        session.traits.asked.add(tensor_traits.AUTOGRAD)
-    else:
-        tensor_traits.ask(session, tensor_traits.adopted(session, tensor), tensor_traits.AUTOGRAD)
-    return tensor.requires_grad
 
 
 def _given(function: type[torch.autograd.Function], args: Any, kwargs: Any) -> tuple[bool, tuple[Any, ...]]:

@@ -18,7 +18,7 @@ from dy2st import errors
 from dy2st.capture.environment import written_out
 from dy2st.capture.library.registry import handles
 from dy2st.capture.session.session import Session
-from dy2st.capture.types import tensor_traits
+from dy2st.capture.torch_functions import differentiation
 from dy2st.capture.values.abstract_objects import contents
 from dy2st.capture.values.symbolic import CAPTURE_VALUES
 from dy2st.capture.writes.checkpointed import GIVEN, INSIDE, RESULTS, Region
@@ -44,7 +44,8 @@ def _checkpoint(
     if not torch.is_grad_enabled() or not _SEEN_THROUGH.issuperset(session.transforms):
         return session.call(function, *args, **kwargs)
     tensors = [value for value in args if isinstance(value, torch.Tensor)]
-    if is_reentrant and not max((_may_need_gradient(session, tensor) for tensor in tensors), default=False):  # each is asked
+    asked = [differentiation.needs_gradient(session, tensor) for tensor in tensors] if is_reentrant else []  # each is asked
+    if is_reentrant and not any(asked):
         return session.call(written_out.checkpointed_in_vain, function, args)
     given = {
         "use_reentrant": use_reentrant, "context_fn": context_fn, "determinism_check": determinism_check, "debug": debug,
@@ -74,16 +75,6 @@ def _captured(session: Session, region: Region, tensors: Sequence[torch.Tensor],
 _DEFAULTS: dict[str, Any] = {
     "context_fn": None, "determinism_check": "default", "debug": False, "early_stop": True, "preserve_rng_state": True,
 }  # fmt: skip
-
-
-def _may_need_gradient(session: Session, tensor: torch.Tensor) -> bool:
-    if session.request.for_any_call and (tensor.is_floating_point() or tensor.is_complex()):
-        return True
-    if session.transforms:
-        session.traits.asked.add(tensor_traits.AUTOGRAD)
-    else:
-        tensor_traits.ask(session, tensor_traits.adopted(session, tensor), tensor_traits.AUTOGRAD)
-    return tensor.requires_grad
 
 
 def _check_known(session: Session, options: dict[str, Any]) -> None:

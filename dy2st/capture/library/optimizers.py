@@ -8,26 +8,34 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
 from dy2st.capture.environment import written_out
-from dy2st.capture.library.registry import handles
+from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.session.session import Session
 from dy2st.capture.torch_functions import backward
 from dy2st.capture.values.symbolic import TaggedUnion, may_be_undefined
 
 
-def _separable() -> dict[types.FunctionType, types.FunctionType]:
-    """Return the steps of torch's optimizers that are the same parameter by parameter, each with a copy that has no handler."""
-    kinds = [kind for kind in vars(torch.optim).values() if isinstance(kind, type) and issubclass(kind, torch.optim.Optimizer)]
-    kinds = [kind for kind in kinds if kind not in (torch.optim.Optimizer, torch.optim.LBFGS) and "step" in vars(kind)]
-    return {step: _copy(step) for step in (inspect.unwrap(kind.step) for kind in kinds) if isinstance(step, types.FunctionType)}
+def _handles(*functions: Any) -> Callable[[Handler], Handler]:
+    """Register the handler of some functions of torch; it gets one that does the same and has no handler before the arguments."""
+
+    def register(handler: Handler) -> Handler:
+        for function in map(inspect.unwrap, functions):
+            handles(function)(_with_plain(handler, _copy(function)))
+        return handler
+
+    return register
 
 
-def _copy(function: types.FunctionType) -> types.FunctionType:
+def _with_plain(handler: Handler, plain: Any) -> Handler:
+    return lambda session, *args, **kwargs: handler(session, plain, *args, **kwargs)
+
+
+def _copy(function: Any) -> Any:
     copy = types.FunctionType(
         function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
     )
@@ -35,21 +43,21 @@ def _copy(function: types.FunctionType) -> types.FunctionType:
     return copy
 
 
-_STEPS = _separable()
+def _steps() -> list[Any]:
+    """Return the steps of torch's optimizers that are the same parameter by parameter."""
+    kinds = [kind for kind in vars(torch.optim).values() if isinstance(kind, type) and issubclass(kind, torch.optim.Optimizer)]
+    return [kind.step for kind in kinds if kind not in (torch.optim.Optimizer, torch.optim.LBFGS) and "step" in vars(kind)]
 
 
-def _handle(step: types.FunctionType) -> None:
-    plain = _STEPS[step]
-
-    @handles(step)
-    def handle(session: Session, optimizer: Any, closure: Any = None) -> Any:
-        loss = None if closure is None else session.call(written_out.loss_of, closure)
-        runs = [list(_runs(session, optimizer, group["params"])) for group in optimizer.param_groups]
-        if any(is_unsure for group in runs for *_, is_unsure in group):
-            session.call(written_out.step_by_parameter, optimizer, plain, runs)
-        else:
-            session.call(plain, optimizer)
-        return loss
+@_handles(*_steps())
+def _step(session: Session, plain: Any, optimizer: Any, closure: Any = None) -> Any:
+    loss = None if closure is None else session.call(written_out.loss_of, closure)
+    runs = [list(_runs(session, optimizer, group["params"])) for group in optimizer.param_groups]
+    if any(is_unsure for group in runs for *_, is_unsure in group):
+        session.call(written_out.step_by_parameter, optimizer, plain, runs)
+    else:
+        session.call(plain, optimizer)
+    return loss
 
 
 def _runs(session: Session, optimizer: Any, params: Any) -> Iterator[tuple[int, int, bool]]:
@@ -65,49 +73,30 @@ def _runs(session: Session, optimizer: Any, params: Any) -> Iterator[tuple[int, 
         yield start, len(params), False
 
 
-for _step in _STEPS:
-    _handle(_step)
+@_handles(torch.optim.Optimizer.zero_grad, torch.nn.Module.zero_grad)
+def _zero_grad(session: Session, plain: Any, owner: Any, set_to_none: Any = True) -> None:
+    """Take the gradients away whether there are any or not, so that one program is for both."""
+    if set_to_none is not True or not (isinstance(owner, torch.nn.Module) or hasattr(owner, "_zero_grad_profile_name")):
+        session.call(plain, owner, set_to_none)
+    elif isinstance(owner, torch.nn.Module):
+        session.call(written_out.drop_gradients, session.call(owner.parameters))
+    else:
+        session.call(written_out.drop_all_gradients, owner)
 
 
-_CLEARS = {
-    function: _copy(function) for function in (inspect.unwrap(kind.zero_grad) for kind in (torch.optim.Optimizer, torch.nn.Module))
-}
+@_handles(torch.nn.utils.clip_grad_norm_)
+def _clip_norm(session: Session, plain: Any, parameters: Any, *args: Any, **kwargs: Any) -> Any:
+    return _clipped(session, plain, written_out.clip_grad_norm, parameters, args, kwargs)
 
 
-def _clear(function: types.FunctionType) -> None:
-    @handles(function)
-    def handle(session: Session, owner: Any, set_to_none: Any = True) -> None:
-        """Take the gradients away whether there are any or not, so that one program is for both."""
-        if set_to_none is not True or not (isinstance(owner, torch.nn.Module) or hasattr(owner, "_zero_grad_profile_name")):
-            session.call(_CLEARS[function], owner, set_to_none)
-        elif isinstance(owner, torch.nn.Module):
-            session.call(written_out.drop_gradients, session.call(owner.parameters))
-        else:
-            session.call(written_out.drop_all_gradients, owner)
+@_handles(torch.nn.utils.clip_grad_value_)
+def _clip_value(session: Session, plain: Any, parameters: Any, *args: Any, **kwargs: Any) -> Any:
+    return _clipped(session, plain, written_out.clip_grad_value, parameters, args, kwargs)
 
 
-for _function in _CLEARS:
-    _clear(_function)
-
-
-_CLIPS = {
-    inspect.unwrap(torch.nn.utils.clip_grad_norm_): written_out.clip_grad_norm,
-    inspect.unwrap(torch.nn.utils.clip_grad_value_): written_out.clip_grad_value,
-}
-
-
-def _clip(function: Any) -> None:
-    plain = _copy(function)
-
-    @handles(function)
-    def handle(session: Session, parameters: Any, *args: Any, **kwargs: Any) -> Any:
-        parameters = parameters if isinstance(parameters, torch.Tensor) else session.call(list, parameters)
-        params = [parameters] if isinstance(parameters, torch.Tensor) else parameters
-        is_unsure = type(params) is list and any(isinstance(backward.get(session, param), TaggedUnion) for param in params)
-        if is_unsure and len({(param.dtype, param.device) for param in params}) == 1:
-            return session.call(_CLIPS[function], params, *args, **kwargs)
-        return session.call(plain, parameters, *args, **kwargs)
-
-
-for _function in _CLIPS:
-    _clip(_function)
+def _clipped(session: Session, plain: Any, one_by_one: Any, parameters: Any, args: Any, kwargs: Any) -> Any:
+    """Clip gradients, parameter by parameter where only the call has some of them."""
+    params = [parameters] if isinstance(parameters, torch.Tensor) else session.call(list, parameters)
+    is_unsure = type(params) is list and any(isinstance(backward.get(session, param), TaggedUnion) for param in params)
+    is_alike = is_unsure and len({(param.dtype, param.device) for param in params}) == 1
+    return session.call(one_by_one if is_alike else plain, params, *args, **kwargs)

@@ -18,13 +18,13 @@ from dy2st.capture.branching.transformed import is_outside, kind_of
 from dy2st.capture.environment import written_out
 from dy2st.capture.library.registry import handles
 from dy2st.capture.recording.block import align_operands
+from dy2st.capture.session.regions import Outcome
 from dy2st.capture.session.session import Session
 from dy2st.capture.torch_functions.registry import handles_torch
 from dy2st.capture.values.signals import NeedsRuntimeList
 from dy2st.capture.values.symbolic import CAPTURE_VALUES, RuntimeFunction
-from dy2st.capture.writes.gradient_slots import Hook
 from dy2st.capture.writes.places import cell_value
-from dy2st.errors import CaptureError, Dy2stError
+from dy2st.errors import CaptureError
 from dy2st_runtime.primitives import control
 from dy2st_runtime.primitives.gradients import register_block
 
@@ -36,7 +36,7 @@ def _register(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[s
     if is_before and _uses_program(session, hook):
         node = session.builder.call(control.call_, (register_block, (tensor, _block(session, tensor, hook)), {}))
     else:
-        session.gradients.hooks.append(Hook(lambda: _check(session, tensor, hook, is_before), session.here()))
+        session.gradients.hook_checks.append(lambda: _captured(session, tensor, hook, not is_before))
         node = session.builder.call(control.call_, (func, (tensor, hook), {}))
     handle = session.call(written_out.HookHandle)
     session.builder.stands_for(handle, node)
@@ -52,17 +52,7 @@ def _uses_program(session: Session, hook: Any) -> bool:
 
 def _block(session: Session, tensor: torch.Tensor, hook: Any) -> RuntimeFunction:
     """Record a hook as a block that takes the gradient and gives another one, or ``None``."""
-    kind = dataclasses.replace(
-        kind_of(session.outside.adopted(tensor)), strides=None, requires_grad=False, is_leaf=True, kind=torch.Tensor
-    )
-    leaves: list[torch.Tensor] = []
-
-    def body() -> Any:
-        leaves.append(session.new_value(kind))
-        session.builder.bind(leaves[0], session.builder.placeholder("grad", leaves[0]))
-        return session.call(hook, leaves[0])
-
-    outcome = _run(session, hook, body)
+    outcome = _captured(session, tensor, hook)
     result = None if outcome.dead else outcome.result
     if result is not None and not isinstance(result, torch.Tensor):
         raise _refused(session, hook, f"gives a {type(result).__name__} on some ways")
@@ -75,7 +65,26 @@ def _block(session: Session, tensor: torch.Tensor, hook: Any) -> RuntimeFunction
     return value
 
 
-def _run(session: Session, hook: Any, body: Any) -> Any:
+def _captured(session: Session, tensor: torch.Tensor, hook: Any, takes_tensor: bool = False) -> Outcome:
+    """Capture a hook apart.
+
+    Args:
+        session: the capture.
+        tensor: whose hook it is.
+        hook: a function.
+        takes_tensor: whether it takes the tensor, and not its gradient.
+
+    Raises:
+        CaptureError: it writes something that a program which calls it would not know of, or cannot be looked into.
+    """
+    kind = kind_of(session.outside.adopted(tensor))
+    kind = dataclasses.replace(kind, strides=None, requires_grad=takes_tensor, is_leaf=True, kind=torch.Tensor)
+
+    def body() -> Any:
+        value = session.new_value(kind)
+        session.builder.bind(value, session.builder.placeholder("grad", value))
+        return session.call(hook, value)
+
     session.transforms.append("backward")
     try:
         outcome = run_branch(session, body, ())
@@ -95,25 +104,6 @@ def _refused(session: Session, hook: Any, what: str) -> CaptureError:
         session.here(),
         fix="do it after backward(), with what is in tensor.grad, or call backward() outside of the static function",
     )
-
-
-def _check(session: Session, tensor: torch.Tensor, hook: Any, is_before: bool) -> None:
-    """Check a hook that a backward pass of the program may call as it is: it must not write what the program may know.
-
-    Raises:
-        CaptureError: it writes something, or cannot be looked into.
-    """
-    kind = dataclasses.replace(kind_of(session.outside.adopted(tensor)), requires_grad=not is_before, is_leaf=True, strides=None)
-
-    def body() -> Any:
-        value = session.new_value(kind)
-        session.builder.bind(value, session.builder.placeholder("grad", value))
-        return session.call(hook, value)
-
-    try:
-        _run(session, hook, body)
-    except Dy2stError as error:
-        raise error if isinstance(error, CaptureError) else _refused(session, hook, str(error)) from None
 
 
 @handles(written_out.removed)

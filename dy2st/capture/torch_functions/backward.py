@@ -17,6 +17,7 @@ from dy2st.capture.recording import failing
 from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.recording.recorder import fresh_number
 from dy2st.capture.session.session import Session
+from dy2st.capture.torch_functions.differentiation import as_tuple
 from dy2st.capture.types import tensor_traits
 from dy2st.capture.values.symbolic import TaggedUnion
 from dy2st.capture.writes.gradient_slots import Start, start_of
@@ -39,14 +40,10 @@ def function(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[st
     given = inspect.signature(torch.autograd.backward).bind(*args, **kwargs)
     given.apply_defaults()
     values = given.arguments
-    tensors = _tuple(values["tensors"])
+    tensors = as_tuple(values["tensors"])
     gradients = values["grad_tensors"] if values["grad_variables"] is None else values["grad_variables"]
-    gradients = (None,) * len(tensors) if gradients is None else _tuple(gradients)
+    gradients = (None,) * len(tensors) if gradients is None else as_tuple(gradients)
     _run(session, tensors, gradients, values["retain_graph"], values["create_graph"], values["inputs"])
-
-
-def _tuple(value: Any) -> tuple[Any, ...]:
-    return (value,) if isinstance(value, torch.Tensor) else tuple(value)
 
 
 def _run(session: Session, tensors: Sequence[Any], gradients: Sequence[Any], retain: Any, create: Any, inputs: Any) -> None:
@@ -56,11 +53,11 @@ def _run(session: Session, tensors: Sequence[Any], gradients: Sequence[Any], ret
             session.here(),
             fix="use torch.func.grad or torch.autograd.grad there",
         )
-    for hook in session.gradients.hooks:
-        hook.check()
+    for check in session.gradients.hook_checks:
+        check()
     failing.refuse_if_named(session, RuntimeError(), "backward()", "call it outside of the try statement")
     abstracts = [session.outside.adopted(tensor) for tensor in tensors]
-    wanted = None if inputs is None else [_leaf(session, tensor) for tensor in _tuple(inputs)]
+    wanted = None if inputs is None else [_leaf(session, tensor) for tensor in as_tuple(inputs)]
     reached, others = _reached(session, abstracts, wanted)
     leaves = [leaf.tensor for _, leaf in reached]
     shown = [leaf.abstract for _, leaf in reached]
@@ -73,29 +70,24 @@ def _run(session: Session, tensors: Sequence[Any], gradients: Sequence[Any], ret
     ]
     unsure = [place for place, (is_sure, _) in enumerate(reached) if not is_sure]
     tags = [fresh_number(session.shapes, "int") for _ in unsure]
-    options = {"retain_graph": retain, "create_graph": create, "inputs": None if inputs is None else _tuple(inputs)}
+    options = {"retain_graph": retain, "create_graph": create, "inputs": None if inputs is None else as_tuple(inputs)}
     given = (unsure, shown, [leaf.abstract for leaf in others], parts, tensors, gradients)
     session.builder.call(control.call_, (backward, given, options), {}, (*results, *tags))
     tag_of = dict(zip(unsure, tags))
     for index, (leaf, held, result) in enumerate(zip(leaves, before, results)):
         if result is None:  # the pass has added to what was there in place
             continue
-        without = held if replaced[index] else None
-        new = result if index not in tag_of else _one_of(session, tag_of[index], without, result)
-        _write(session, leaf, new if replaced[index] else _where_missing(session, held, new))
+        new = session.new_union(tag_of[index], {0: None, 1: result}) if index in tag_of else result
+        _write(session, leaf, _first_of(session, new, held) if replaced[index] else _first_of(session, held, new))
 
 
-def _one_of(session: Session, tag: Any, without: Any, result: torch.Tensor) -> Any:
-    """Return what a tensor has as its gradient where the pass may reach it."""
-    if not isinstance(without, TaggedUnion):
-        return session.new_union(tag, {0: without, 1: result})
-    return session.over(session.new_union(tag, {0: None, 1: result}), lambda option: without if option is None else option)
-
-
-def _where_missing(session: Session, held: Any, new: Any) -> Any:
-    if not isinstance(held, TaggedUnion):
-        return new
-    return session.over(held, lambda option: new if option is None else option)
+def _first_of(session: Session, value: Any, otherwise: Any) -> Any:
+    """Return a gradient, and where there is none another one."""
+    if not isinstance(value, TaggedUnion) or otherwise is None:
+        return otherwise if value is None else value
+    if isinstance(otherwise, TaggedUnion):
+        return session.over(value, lambda option: otherwise if option is None else option)
+    return session.new_union(value.tag, {tag: otherwise if option is None else option for tag, option in value.options.items()})
 
 
 def _tensors_of(held: Any) -> list[torch.Tensor]:

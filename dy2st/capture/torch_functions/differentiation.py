@@ -10,6 +10,7 @@ import torch
 from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.recording.recorder import fresh_number
 from dy2st.capture.session.session import Session
+from dy2st.capture.types import tensor_traits
 from dy2st_runtime.primitives import control
 from dy2st_runtime.primitives.gradients import gradients
 
@@ -19,7 +20,7 @@ def grad(session: Session, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tup
     given = inspect.signature(torch.autograd.grad).bind(*args, **kwargs)
     given.apply_defaults()
     values = dict(given.arguments)
-    outputs, inputs = _tuple(values.pop("outputs")), _tuple(values.pop("inputs"))
+    outputs, inputs = as_tuple(values.pop("outputs")), as_tuple(values.pop("inputs"))
     may_be_none = values["allow_unused"] and not values["materialize_grads"]
     result = _on_abstracts(session, outputs, inputs, values) if may_be_none else [True] * len(inputs)
     collected = [None if there is False else _gradient(session, tensor, values) for tensor, there in zip(inputs, result)]
@@ -32,14 +33,15 @@ def grad(session: Session, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tup
     return tuple(results.values())
 
 
-def _tuple(value: Any) -> tuple[Any, ...]:
+def as_tuple(value: Any) -> tuple[Any, ...]:
+    """Return what torch takes as one tensor or several as several."""
     return (value,) if isinstance(value, torch.Tensor) else tuple(value)
 
 
 def _gradient(session: Session, tensor: torch.Tensor, values: dict[str, Any]) -> torch.Tensor:
     sizes = list(tensor.shape)
     if values["is_grads_batched"]:
-        sizes.insert(0, _tuple(values["grad_outputs"])[0].shape[0])
+        sizes.insert(0, as_tuple(values["grad_outputs"])[0].shape[0])
     with quiet(), torch.enable_grad():
         result = torch.empty(sizes, dtype=tensor.dtype, device=tensor.device)
         if values["create_graph"]:
@@ -60,3 +62,17 @@ def _on_abstracts(session: Session, outputs: tuple[Any, ...], inputs: tuple[Any,
             allow_unused=True,
         )
     return [True if gradient is not None else None if session.traits.graph_is_partial else False for gradient in result]
+
+
+def needs_gradient(session: Session, tensor: torch.Tensor) -> bool:
+    """Tell whether an argument requires a gradient.
+
+    Where only the call tells, in a backward pass and in what is saved, the answer is that it may: ``apply`` asks it then.
+    """
+    if session.request.for_any_call and (tensor.is_floating_point() or tensor.is_complex()):
+        return True
+    if session.transforms:
+        session.traits.asked.add(tensor_traits.AUTOGRAD)
+    else:
+        tensor_traits.ask(session, tensor_traits.adopted(session, tensor), tensor_traits.AUTOGRAD)
+    return tensor.requires_grad

@@ -5,14 +5,12 @@ The program writes the tensor itself where it runs: this is only what is known o
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 
 from dy2st.capture.writes.places import AttributePlace
-from dy2st.errors import Location
 
 ACTS_FOR_USER = False
 
@@ -36,32 +34,20 @@ class GradientSlot:
         self.tensor, self.value = tensor, value
 
 
-@dataclasses.dataclass(frozen=True)
-class Hook:
-    """A hook of a tensor that the program registers as the function of Python that it is.
-
-    Attributes:
-        check: raises where it must not run in a backward pass of the program.
-        location: the user's line.
-    """
-
-    check: Callable[[], None]
-    location: Location | None
-
-
 class Gradients:
     """The slots of one capture.
 
     Attributes:
         ways: what stands for one of several tensors, or is computed of some, by the leaf that its abstract value has in autograd's
             graph: for each way where the histories begin.
-        hooks: hooks of tensors that are functions of Python.
+        hook_checks: for each hook of a tensor that is a function of Python, what raises where it must not run in a backward pass of
+            the program.
         leaves: tensors that the program has made leaves of autograd's graph, or has told to keep their gradient, in order.
     """
 
     def __init__(self) -> None:
         self._slots: dict[int, GradientSlot] = {}
-        self.hooks: list[Hook] = []
+        self.hook_checks: list[Callable[[], Any]] = []
         self.leaves: dict[int, torch.Tensor] = {}
         self.ways: dict[int, tuple[torch.Tensor, list[list[Start]]]] = {}
 
