@@ -44,7 +44,7 @@ def test_the_seed_alone_decides_the_program():
     assert generate.write("a-1") != generate.write("a-2")
 
 
-def same_or_refused(program: Any, *variants: str) -> None:
+def same_or_refused(program: Program, *variants: str) -> None:
     for variant in variants:
         verdict = oracle.judge(program, variant)
         assert not verdict.bad, f"{variant}: {verdict.reason}\n{program.text()}\n{verdict.detail}"
