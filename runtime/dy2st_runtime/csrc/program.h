@@ -33,7 +33,7 @@ enum class Opcode : uint8_t {
 };
 
 // What a parameter of an operator takes.
-enum class Want : uint8_t { Tensor, Int, Float, Bool, Scalar, Ints, Floats, Bools, Tensors, OptionalTensors, Constant };
+enum class Want : uint8_t { Tensor, Int, Float, Bool, Scalar, Ints, Floats, Bools, Scalars, Tensors, OptionalTensors, Constant };
 
 // One argument of an operator: a register, a list of registers, or a constant.
 struct Argument {

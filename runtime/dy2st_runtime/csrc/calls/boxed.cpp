@@ -42,6 +42,17 @@ bool push_bools(const Argument& argument, Frame& frame) {
   return true;
 }
 
+bool push_scalars(const Argument& argument, Frame& frame) {
+  Elements elements;
+  if (!elements.load(argument, frame)) return false;
+  std::vector<at::Scalar> numbers(elements.size());
+  for (size_t index = 0; index < numbers.size(); ++index) {
+    if (!load_scalar(elements[index], numbers[index])) return false;
+  }
+  push_list(numbers, frame.stack);
+  return true;
+}
+
 bool push_list_argument(const Argument& argument, Frame& frame) {
   switch (argument.want) {
     case Want::Ints: {
@@ -54,6 +65,8 @@ bool push_list_argument(const Argument& argument, Frame& frame) {
       return push_floats(argument, frame);
     case Want::Bools:
       return push_bools(argument, frame);
+    case Want::Scalars:
+      return push_scalars(argument, frame);
     case Want::Tensors: {
       std::vector<at::Tensor> tensors;
       if (!load_tensors(argument, frame, tensors)) return false;
@@ -191,6 +204,8 @@ Want want_of(const c10::TypePtr& given, bool& optional) {
           return Want::Floats;
         case Want::Bool:
           return Want::Bools;
+        case Want::Scalar:
+          return Want::Scalars;
         default:
           return Want::Constant;
       }

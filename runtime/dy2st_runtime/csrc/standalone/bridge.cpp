@@ -24,18 +24,6 @@ struct Text {
 
 Text* as_text(Object* object) { return reinterpret_cast<Text*>(object); }
 
-// As Python's repr: the shortest digits that give the number back.
-std::string shown(double number) {
-  if (std::isnan(number)) return "nan";
-  if (std::isinf(number)) return number > 0 ? "inf" : "-inf";
-  char digits[64];
-  const auto format = number != 0 && (std::abs(number) < 1e-4 || std::abs(number) >= 1e16) ? std::chars_format::scientific
-                                                                                          : std::chars_format::fixed;
-  const auto written = std::to_chars(digits, digits + sizeof digits, number, format);
-  std::string made(digits, written.ptr);
-  return made.find_first_of(".e") == std::string::npos ? made + ".0" : made;
-}
-
 std::string in_quotes(const std::string& text) {
   const char quote = text.find('\'') != std::string::npos && text.find('"') == std::string::npos ? '"' : '\'';
   std::string made(1, quote);
@@ -53,7 +41,7 @@ std::string shown(const Value& value, char conversion) {
     case Kind::Int:
       return std::to_string(value.as_int());
     case Kind::Float:
-      return shown(value.as_float());
+      return number_text(value.as_float());
     case Kind::None:
       return "None";
     case Kind::Object:
@@ -68,14 +56,6 @@ std::string shown(const Value& value, char conversion) {
     default:
       throw Error("the text of a tensor needs Python");
   }
-}
-
-Value value_of(const Operand& operand, Frame& frame) {
-  if (operand.source >= 0) return frame[operand.source];
-  if (operand.kind == Kind::Empty) return operand.constant;
-  std::vector<Value> items;
-  for (const Operand& item : operand.items) items.push_back(value_of(item, frame));
-  return operand.kind == Kind::List ? Value::list(std::move(items)) : Value::tuple(std::move(items));
 }
 
 std::string joined(const std::vector<Deed::Part>& parts, Frame& frame) {
@@ -97,7 +77,35 @@ std::string joined(const std::vector<Deed::Part>& parts, Frame& frame) {
   throw Error(deed.exception + message);
 }
 
+// As Python's standard filters: each text once for each line, and nothing that is for developers.
+void warn(const Deed& deed, Frame& frame) {
+  static const std::set<std::string> hidden = {"DeprecationWarning", "PendingDeprecationWarning", "ImportWarning", "ResourceWarning"};
+  static std::set<std::string> shown;
+  const std::string line = deed.end + ": " + deed.exception + ": " + joined(deed.arguments[0], frame);
+  if (hidden.count(deed.exception) == 0 && shown.insert(line).second) std::cerr << line << std::endl;
+}
+
 }  // namespace
+
+// As Python's repr: the shortest digits that give the number back.
+std::string number_text(double number) {
+  if (std::isnan(number)) return "nan";
+  if (std::isinf(number)) return number > 0 ? "inf" : "-inf";
+  char digits[64];
+  const auto format = number != 0 && (std::abs(number) < 1e-4 || std::abs(number) >= 1e16) ? std::chars_format::scientific
+                                                                                          : std::chars_format::fixed;
+  const auto written = std::to_chars(digits, digits + sizeof digits, number, format);
+  std::string made(digits, written.ptr);
+  return made.find_first_of(".e") == std::string::npos ? made + ".0" : made;
+}
+
+Value value_of(const Operand& operand, Frame& frame) {
+  if (operand.source >= 0) return frame[operand.source];
+  if (operand.kind == Kind::Empty) return operand.constant;
+  std::vector<Value> items;
+  for (const Operand& item : operand.items) items.push_back(value_of(item, frame));
+  return operand.kind == Kind::List ? Value::list(std::move(items)) : Value::tuple(std::move(items));
+}
 
 Value text_value(std::string text) {
   auto* made = new Text;
@@ -151,10 +159,19 @@ void call_python(const Program&, const Instruction& instruction, Frame& frame) {
     case Deed::Kind::Format:
       frame[instruction.outputs[0]] = text_value(joined(deed->arguments[0], frame));
       break;
+    case Deed::Kind::Warn:
+      warn(*deed, frame);
+      break;
+    case Deed::Kind::Other: {
+      std::vector<Value> given;
+      for (const Operand& operand : deed->operands) given.push_back(value_of(operand, frame));
+      frame[instruction.outputs[0]] = deed->other(given);
+      break;
+    }
   }
 }
 
-void note_autocast(const Instruction&, Frame&) { throw Error("autocast needs Python"); }
+void note_autocast(const Instruction&, Frame&) {}
 
 bool truth_in_python(const Value& value) {
   if (value.is(Kind::Object)) return !text_of(value).empty();

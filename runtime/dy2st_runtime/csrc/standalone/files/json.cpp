@@ -61,6 +61,7 @@ class JsonReader {
   Json value(int depth) {
     if (depth > kDeepest) fail("less depth");
     space();
+    const size_t start = at_;
     Json made;
     if (take('{')) {
       object(made, depth);
@@ -75,6 +76,7 @@ class JsonReader {
     } else if (!word("null")) {
       number(made);
     }
+    made.source_ = text_.substr(start, at_ - start);
     return made;
   }
 

@@ -31,6 +31,8 @@ class Json {
   const std::string& text() const { return need(Kind::Text), text_; }
   const std::vector<Json>& array() const { return need(Kind::Array), items_; }
   const std::vector<std::pair<std::string, Json>>& fields() const { return need(Kind::Object), fields_; }
+  // As it was written; lies in the text that was parsed.
+  std::string_view source() const { return source_; }
   const Json* find(std::string_view key) const;
   const Json& operator[](std::string_view key) const;
 
@@ -42,6 +44,7 @@ class Json {
   int64_t int_ = 0;
   double float_ = 0;
   std::string text_;
+  std::string_view source_;
   std::vector<Json> items_;
   std::vector<std::pair<std::string, Json>> fields_;
 };

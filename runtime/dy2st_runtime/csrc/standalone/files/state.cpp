@@ -5,14 +5,10 @@
 #include <cstring>
 
 #include "../text.h"
+#include "dtypes.h"
 
 namespace dy2st {
 namespace {
-
-const std::map<std::string, at::ScalarType> stored_dtypes = {
-    {"F64", at::kDouble}, {"F32", at::kFloat},   {"F16", at::kHalf}, {"BF16", at::kBFloat16}, {"I64", at::kLong},
-    {"I32", at::kInt},    {"I16", at::kShort},   {"I8", at::kChar},  {"U8", at::kByte},       {"BOOL", at::kBool},
-    {"C64", at::kComplexFloat}};
 
 std::vector<int64_t> sizes_of(const Json& json) {
   std::vector<int64_t> found;
@@ -43,17 +39,17 @@ std::map<std::string, at::Tensor> read_tensors(const Archive& archive) {
   std::map<std::string, at::Tensor> found;
   for (const auto& [name, described] : header.fields()) {
     if (name == "__metadata__") continue;
-    const auto dtype = stored_dtypes.find(described["dtype"].text());
-    if (dtype == stored_dtypes.end()) throw Error(name + " has dtype " + described["dtype"].text() + ", which only Python reads");
+    const auto dtype = stored_dtype(described["dtype"].text());
+    if (!dtype) throw Error(name + " has dtype " + described["dtype"].text() + ", which only Python reads");
     const auto sizes = sizes_of(described["shape"]);
     const auto& offsets = described["data_offsets"].array();
     if (offsets.size() != 2) throw Error("its weights were altered");
     const int64_t start = offsets[0].integer(), end = offsets[1].integer();
-    const auto wanted = static_cast<__int128>(count_of(sizes)) * static_cast<int64_t>(c10::elementSize(dtype->second));
+    const auto wanted = static_cast<__int128>(count_of(sizes)) * static_cast<int64_t>(c10::elementSize(*dtype));
     if (start < 0 || end < start || static_cast<uint64_t>(end) > data.size() || wanted != end - start) {
       throw Error("its weights were altered");
     }
-    const at::Tensor made = at::empty(sizes, at::TensorOptions().dtype(dtype->second));
+    const at::Tensor made = at::empty(sizes, at::TensorOptions().dtype(*dtype));
     if (end > start) std::memcpy(made.mutable_data_ptr(), data.data() + start, static_cast<size_t>(end - start));
     found.emplace(name, made);
   }
@@ -71,20 +67,11 @@ at::Tensor placed(const Json& entry, const std::map<std::string, at::Tensor>& st
   __int128 last = offset;
   for (size_t dim = 0; dim < sizes.size(); ++dim) last += static_cast<__int128>(std::max<int64_t>(sizes[dim] - 1, 0)) * strides[dim];
   if (count_of(sizes) > 0 && last >= base->second.numel()) throw Error("its state was altered");
-  return base->second.as_strided(sizes, strides, offset);
+  at::Tensor made = at::empty({0}, base->second.options());
+  return made.set_(base->second.storage(), base->second.storage_offset() + offset, sizes, strides);
 }
 
 }  // namespace
-
-at::ScalarType dtype_of(const std::string& name) {
-  static const std::map<std::string, at::ScalarType> known = {
-      {"float64", at::kDouble}, {"float32", at::kFloat}, {"float16", at::kHalf}, {"bfloat16", at::kBFloat16},
-      {"int64", at::kLong},     {"int32", at::kInt},     {"int16", at::kShort},  {"int8", at::kChar},
-      {"uint8", at::kByte},     {"bool", at::kBool},     {"complex64", at::kComplexFloat}, {"complex128", at::kComplexDouble}};
-  const auto found = known.find(name);
-  if (found == known.end()) throw Error("dtype " + name + " needs Python");
-  return found->second;
-}
 
 State::State(const Json& table, const Archive& archive) {
   const auto stored = read_tensors(archive);
@@ -101,14 +88,31 @@ State::State(const Json& table, const Archive& archive) {
   }
 }
 
-Value& State::operator[](const std::string& given) {
+void State::require_gradients(const Json& table) {
+  for (const Json& entry : table.array()) {
+    const Json* required = entry.find("requires_grad");
+    if (required != nullptr && required->boolean()) (*this)[entry["name"].text()].tensor().set_requires_grad(true);
+  }
+}
+
+Value* State::find(const std::string& given) {
   std::string name = given;
   for (const auto& [alias, original] : aliases_) {
     if (name.rfind(alias + ".", 0) == 0) name = original + name.substr(alias.size());
   }
   const auto found = values_.find(name);
-  if (found == values_.end()) throw Error("the state has no " + name);
-  return found->second;
+  return found == values_.end() ? nullptr : &found->second;
+}
+
+Value& State::operator[](const std::string& name) {
+  Value* found = find(name);
+  if (found == nullptr) throw Error("the state has no " + name);
+  return *found;
+}
+
+bool State::has_items(const std::string& name) const {
+  const auto next = values_.lower_bound(name + "[");
+  return next != values_.end() && next->first.rfind(name + "[", 0) == 0;
 }
 
 }  // namespace dy2st

@@ -10,13 +10,18 @@
 
 namespace dy2st {
 
-at::ScalarType dtype_of(const std::string& name);
-
 // The values of all entries of the table of state, by name; tensors that were one are one, and share memory as they did.
 class State {
  public:
   State(const Json& table, const Archive& archive);
+  // Before the first training step: those of its tensors that are trained say so from now on.
+  void require_gradients(const Json& table);
+  // Throws Error where there is no such entry.
   Value& operator[](const std::string& name);
+  // nullptr where there is no such entry.
+  Value* find(const std::string& name);
+  // Whether there is an item of a list, tuple or dict of this name.
+  bool has_items(const std::string& name) const;
 
  private:
   std::map<std::string, Value> values_;

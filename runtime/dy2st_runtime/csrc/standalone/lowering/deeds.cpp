@@ -1,6 +1,8 @@
 // What the machine leaves to Python, and is done without it here: exceptions, prints, texts.
 #include "lowering.h"
 
+#include <algorithm>
+
 namespace dy2st {
 
 Operand Lowering::operand(const Json& json) {
@@ -66,6 +68,34 @@ ArchiveStep Lowering::deed(const Json& node, const std::string& target) {
     made->arguments.push_back(parts(args.at(0), true));
     if (target == "print_") made->end = args.at(1)["str"].text();
   }
+  program_->owned.push_back(made);
+  return step;
+}
+
+// A warning; what a logger is told is left to Python.
+ArchiveStep Lowering::report(const Json& node) {
+  const auto& function = node["function"].array();
+  const auto &args = node["args"].array(), &frames = node["frames"].array();
+  const Json* named = node.find("kwargs");
+  const auto given = [&](size_t position, const char* name) {
+    return position < args.size() ? &args[position] : named == nullptr ? nullptr : named->find(name);
+  };
+  if (function.at(0).text() != "warnings" || function.at(1).text() != "warn") refuse("logging");
+  const Json *text = given(0, "message"), *category = given(1, "category"), *level = given(2, "stacklevel");
+  if (text == nullptr || frames.empty()) throw Error("the archive has a warning without a text or a place");
+  auto made = std::make_shared<Deed>();
+  made->kind = Deed::Kind::Warn;
+  made->exception = "UserWarning";
+  if (category != nullptr && !category->is(Json::Kind::Null)) {
+    if (!is_object(*category, "exception")) refuse("a warning of this kind");
+    made->exception = (category->find("qualname") != nullptr ? (*category)["qualname"] : (*category)["exception"]).text();
+  }
+  made->arguments.push_back(parts(*text, false));
+  const int64_t depth = level != nullptr && level->is(Json::Kind::Int) ? level->integer() : 1;
+  const auto& frame = frames[std::min(frames.size(), static_cast<size_t>(std::max<int64_t>(depth, 1))) - 1].array();
+  made->end = frame.at(0).text() + ":" + std::to_string(frame.at(1).integer());
+  ArchiveStep step("python", "call_");
+  step.deed = made.get();
   program_->owned.push_back(made);
   return step;
 }

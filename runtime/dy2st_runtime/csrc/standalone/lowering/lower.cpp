@@ -138,47 +138,11 @@ void Lowering::operation(const Json& node) {
     branch(node);
   } else if (target == "while_") {
     loop(node, node["args"].array().at(0));
-  } else if (!take_part(node) && !gradients(node)) {
+  } else if (trains_ && (target == "transform_" || target == "apply_")) {
+    refuse_transform(node);
+  } else if (!take_part(node) && (trains_ || !without_gradients(node))) {
     call(node);
   }
-}
-
-// The grad mode, a checkpoint, a loop with snapshots, a backward pass, and what makes autograd know of one: nobody asks for gradients
-// here, so what a checkpoint does is done in its place, such a loop is one like others, and outputs are what they were.
-bool Lowering::gradients(const Json& node) {
-  const auto& args = node["args"].array();
-  const std::string &target = node["target"].text(), &name = node["name"].text();
-  if (target == "set_grad_enabled") return true;
-  const std::string transform = target == "transform_" && is_object(args.at(0), "str") ? args[0]["str"].text() : "";
-  if (transform == "loop") {
-    loop(node, node["kwargs"]["pred"]);
-    Registers given = values_of(*sequence(args.at(2)));
-    for (int32_t operand : values_of(*sequence(args.at(3)))) given.push_back(operand);
-    if (const Json* threaded = node["kwargs"].find("threaded")) {
-      for (const Json& place : *sequence(*threaded)) scope_.results[name].push_back(given.at(static_cast<size_t>(place.integer())));
-    }
-    return true;
-  }
-  if (transform == "backward") {
-    scope_.results[name] = {constant(Value())};
-    return true;
-  }
-  if (transform == "checkpoint") {
-    Registers given = values_of(*sequence(args.at(2)));
-    for (int32_t operand : values_of(*sequence(args.at(3)))) given.push_back(operand);
-    const Scope around = scope_;
-    const std::string place = place_;
-    alias(inner(args.at(1)), given);
-    const Registers outputs = block(inner(args.at(1)));
-    const std::set<int32_t> made = left_;
-    scope_ = around;
-    place_ = place;
-    leave(outputs, results_of(node, outputs.size()), made);
-    return true;
-  }
-  if (target != "apply_" || value_of(args.at(0)) != constant(Value())) return false;
-  scope_.results[name] = values_of(*sequence(args.at(1)));
-  return true;
 }
 
 // A part of a result that has a register for each.
@@ -298,6 +262,7 @@ Instruction Lowering::made(const ArchiveStep& step) {
     for (auto& argument : step.deed->arguments) {
       for (auto& part : argument) resolve_registers(part.shown);
     }
+    for (auto& operand : step.deed->operands) resolve_registers(operand);
   }
   if (step.kind != "operator") return instruction;
   instruction.op = operator_of(step.name);
@@ -328,7 +293,7 @@ Lowered Lowering::whole() {
   program_->inputs = registers_in(*program_, inputs);
   program_->outputs = registers_in(*program_, outputs);
   program_->registers = program_->constants.size() + static_cast<size_t>(count_);
-  program_->may_skip_autograd = true;
+  program_->may_skip_autograd = !trains_;
   Lowered lowered;
   for (const ArchiveStep& step : steps_) {
     program_->instructions.push_back(made(step));
@@ -336,6 +301,15 @@ Lowered Lowering::whole() {
   }
   lowered.program = std::move(program_);
   return lowered;
+}
+
+bool trains(const Json& described) {
+  for (const Json& block : described["blocks"].array()) {
+    for (const Json& node : block["nodes"].array()) {
+      if (node["target"].text() == "backward" || node["target"].text() == "gradients") return true;
+    }
+  }
+  return false;
 }
 
 Lowered lower(const Json& described) { return Lowering(described).whole(); }

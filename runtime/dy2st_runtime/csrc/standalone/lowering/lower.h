@@ -15,6 +15,9 @@ struct Lowered {
   std::vector<std::string> places;  // the user's line of each instruction
 };
 
+// Whether a program differentiates something: then it runs with gradients, else without.
+bool trains(const Json& described);
+
 // Throws Error where an operation needs Python; names the user's line.
 Lowered lower(const Json& described);
 

@@ -12,6 +12,7 @@
 #include "../../assemble.h"
 #include "../files/json.h"
 #include "lower.h"
+#include "../gradients.h"
 #include "../text.h"
 #include "uses.h"
 
@@ -50,7 +51,7 @@ struct ArchiveStep : Step {
 class Lowering {
  public:
   explicit Lowering(const Json& program)
-      : blocks_(program["blocks"].array()), sources_(program["sources"].array()), program_(std::make_unique<Program>()) {}
+      : blocks_(program["blocks"].array()), sources_(program["sources"].array()), trains_(trains(program)), program_(std::make_unique<Program>()) {}
   Lowered whole();
 
  private:
@@ -74,7 +75,6 @@ class Lowering {
   void release(const std::vector<std::pair<size_t, size_t>>& steps, const Registers& kept);
   void operation(const Json& node);
   bool take_part(const Json& node);
-  bool gradients(const Json& node);
   void branch(const Json& node);
   void loop(const Json& node, const Json& pred);
   void leave(const Registers& sources, const Registers& targets, const std::set<int32_t>& dying);
@@ -93,14 +93,23 @@ class Lowering {
 
   // What is done in the place of Python: deeds.cpp.
   ArchiveStep deed(const Json& node, const std::string& target);
+  ArchiveStep report(const Json& node);
   std::vector<Deed::Part> parts(const Json& json, bool is_text);
   Operand operand(const Json& json);
   void resolve_registers(Operand& operand) const;
+
+  // Gradients and modes: gradients.cpp.
+  bool without_gradients(const Json& node);
+  [[noreturn]] void refuse_transform(const Json& node) const;
+  void in_place_of_checkpoint(const Json& node);
+  ArchiveStep grad_mode(const Json& node);
+  ArchiveStep other(const Json& node, const std::string& target);
 
   Instruction made(const ArchiveStep& step);
 
   const std::vector<Json>& blocks_;
   const std::vector<Json>& sources_;
+  const bool trains_;
   std::unique_ptr<Program> program_;
   std::vector<ArchiveStep> steps_;
   std::map<std::string, int32_t> known_;  // constants, by kind and value

@@ -1,6 +1,6 @@
 // Single operations: operators of torch, functions on numbers, what is done with a list.
 #include "lowering.h"
-#include "../files/state.h"
+#include "../files/dtypes.h"
 
 namespace dy2st {
 
@@ -9,7 +9,13 @@ void Lowering::call(const Json& node) {
   const bool is_operator = target.rfind("aten.", 0) == 0 || target.rfind("prims.", 0) == 0;
   const bool is_deed = target == "raise_" || target == "assert_" || target == "print_" || target == "format_";
   const bool is_list = target.rfind("list_", 0) == 0 || target == "operator.getitem";
-  ArchiveStep step = is_operator ? call_operator(node, target) : is_deed ? deed(node, target) : is_list ? on_list(node, target) : number(node, target);
+  ArchiveStep step = is_operator                      ? call_operator(node, target)
+                     : is_deed                        ? deed(node, target)
+                     : target == "report_"            ? report(node)
+                     : target == "set_grad_enabled"   ? grad_mode(node)
+                     : other_of(target) != nullptr    ? other(node, target)
+                     : is_list                        ? on_list(node, target)
+                                                      : number(node, target);
   for (const std::string& input : inputs_of(node)) step.reads.push_back(value_named(input));
   const size_t count = step.kind == "operator" ? operator_of(step.name)->schema().returns().size() : 1;
   const std::string& name = node["name"].text();
