@@ -50,6 +50,7 @@ class Names:
 
     def __init__(self, module: torch.nn.Module | None, programs: Sequence[Taken]) -> None:
         self.tensors = dict(_tensors(module)) if module is not None else {}
+        self._gradients = dict(_gradients(module)) if module is not None else {}
         self.programs = with_recordings(programs)
         self.holders = self._written_containers()
         """The attributes whose items are state of their own, with what they hold."""
@@ -184,6 +185,8 @@ class Names:
         if isinstance(value, torch.Tensor) and id(value) in self.tensors:
             known = self.tensors[id(value)]
             return dataclasses.replace(slot, name=known.name, kind=known.kind, persistent=known.persistent)
+        if id(value) in self._gradients:
+            return dataclasses.replace(slot, name=self._gradients[id(value)], kind="attribute")
         path = _path(source, taken)
         if path is not None and ("[" not in path or path.split("[")[0] in self.holders):
             return dataclasses.replace(slot, name=path, kind="number" if slot.kind == "number" else "attribute")
@@ -290,6 +293,13 @@ def _what(effect: Effect, place: Place) -> str:
     if isinstance(place, ItemPlace) and "__builtins__" in place.owner:
         return f"the global variable {place.item}"
     return f"a {type(place.owner).__name__}" if isinstance(place, (ContentsPlace, ItemPlace)) else effect.target
+
+
+def _gradients(module: torch.nn.Module) -> Iterator[tuple[int, str]]:
+    """Yield the gradients that parameters have now, by identity, with their names in a file."""
+    for name, parameter in module.named_parameters():
+        if parameter.grad is not None:
+            yield id(parameter.grad), f"{name}.grad"
 
 
 def _tensors(module: torch.nn.Module) -> Iterator[tuple[int, Tensor]]:

@@ -14,7 +14,7 @@ from torch import nn
 
 from dy2st_runtime.archive import archive
 from dy2st_runtime.archive.state import State, StateValue, build
-from dy2st_runtime.call import effects, on_raise, other_tracers
+from dy2st_runtime.call import effects, on_raise, other_tracers, places
 from dy2st_runtime.call.binding import Binder
 from dy2st_runtime.call.budget import limited
 from dy2st_runtime.call.effects import container
@@ -132,7 +132,7 @@ class LoadedModule(nn.Module):
         self._dy2st_about, self._dy2st_examples = dict(about or {}), dict(examples or {})
         self._dy2st_entries = {name: tuple(_prepare(program, max_steps) for program in some) for name, some in methods.items()}
         items = {entry.name: entry.value for entry in state if entry.kind in _PLAIN}
-        for entry in state:
+        for entry in sorted(state, key=lambda entry: entry.name.endswith(".grad")):  # after what it is the gradient of
             if entry.kind == "container":
                 entry = dataclasses.replace(entry, value=build(entry.value, entry.name, items))
             self._place(entry)
@@ -143,6 +143,9 @@ class LoadedModule(nn.Module):
             self._dy2st_constants[entry.name] = entry.value
             return
         path = parse(entry.name, items=entry.kind in _PLAIN)
+        if entry.kind == "attribute" and (tensor := places.holder_of_gradient(self, path)) is not None:
+            places.give_gradient(tensor, entry.name, entry.value)
+            return
         owner, name = container(self, path.owner), path.name
         if entry.kind == "module":
             owner._modules[name] = container(self, entry.value.split("."))
@@ -233,7 +236,7 @@ class LoadedModule(nn.Module):
         other_tracers.refuse_jit_trace(method)
         value = self._entry(method)
         entry = value.running
-        state = [self._value(path) for path in entry.paths]
+        state = self._state_of(entry)
         containers: dict[tuple[Any, ...], Any] = {}
         leaves = entry.binder.bind(args, kwargs, lambda: _casts(entry.program, state), containers)
         results = self._existing(entry.program, containers) if entry.program.object_places else {}
@@ -251,6 +254,18 @@ class LoadedModule(nn.Module):
         result = unflatten(entry.program.out_structure, outputs, results)
         self._keep(entry.program, results)
         return result
+
+    def _state_of(self, entry: _Entry) -> list[Any]:
+        """Return the values of the state slots of a program.
+
+        Raises:
+            SignatureError: it was captured with a gradient that is not there now.
+        """
+        state = [self._value(path) for path in entry.paths]
+        for slot, value in zip(entry.program.states, state):
+            if value is None and slot.dtype is not None:
+                raise SignatureError(f"{entry.program.name}() was captured with a tensor as {slot.name}, which is None now")
+        return state
 
     def _keep(self, program: Program, results: Mapping[int, Any]) -> None:
         """Remember the containers that later calls find again."""
@@ -304,15 +319,7 @@ class LoadedModule(nn.Module):
 
     def _value(self, path: Path) -> Any:
         constant = self._dy2st_constants.get(str(path))
-        if constant is not None:
-            return constant
-        owner: nn.Module = self
-        for name in path.owner:
-            owner = owner._modules[name]  # type: ignore[assignment]  # placed by _place
-        for table in (owner._parameters, owner._buffers, owner.__dict__):
-            if path.name in table:
-                return effects.item(table[path.name], path.items)
-        return getattr(owner, path.name)  # what a parametrization computes
+        return places.value_at(self, path) if constant is None else constant
 
     def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> LoadedModule:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]  # torch has no annotations here

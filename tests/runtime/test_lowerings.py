@@ -16,6 +16,7 @@ from dy2st.static import programs
 from dy2st_runtime.executors.native import build
 from tests.fuzz.stateful import corpus, oracle
 from tests.lowering.programs import FUNCTIONS, made
+from tests.programs import test_training_steps as training_steps
 from tests.runtime import lowerings
 from tests.runtime.build import every_constant, mode_program, net_program
 
@@ -62,6 +63,17 @@ def test_programs_that_are_exported(lines: list[str]) -> None:
         static = dy2st.to_static(function, input_spec=specification)
         getattr(static, "forward", static).captured()
     check(lines, len(FUNCTIONS) - 2)
+
+
+def test_training_steps(lines: list[str]) -> None:
+    names = ["SGD momentum", "AdamW", "Adam foreach", "RMSprop centered"]
+    for name in names:
+        options = {"foreach": True} if "foreach" in name else training_steps.OPTIMIZERS[name]
+        static = dy2st.to_static(training_steps.step)
+        objects = training_steps.maker(training_steps.Both, name, **options)()
+        for batch in training_steps.batches(2):
+            static(*objects, *batch)
+    check(lines, len(names))  # a first step makes the state by a function of Python
 
 
 def test_programs_written_by_hand() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import subprocess
+import warnings
 
 import numpy as np
 import pytest
@@ -151,11 +153,38 @@ def test_numbers_strings_and_what_needs_python(runner, tmp_path):
     n, word = loaded(torch.full((2,), 12.0))
     assert printed.endswith(f"0 = {n}\n1 = {word}\n")
 
-    class Mixed(nn.Module):
+    class Logs(nn.Module):
         def forward(self, x):
+            logging.warning("seen")
+            return x @ x
+
+    path = tmp_path / "logs.dy2st"
+    saved(Logs(), path, [InputSpec([2, 2])])
+    assert "logging needs Python" in run(runner, path, "--show", fails=True)
+
+
+def test_autocast_and_warnings(runner, tmp_path):
+    class Mixed(nn.Module):
+        def forward(self, x, w):
             with torch.autocast("cpu", torch.bfloat16):
-                return x @ x
+                y = x @ w
+                while y.float().norm() > 1:
+                    y = torch.tanh(y @ w) * y * 0.5
+                    warnings.warn("once more", RuntimeWarning, stacklevel=1)
+                with torch.autocast("cpu", enabled=False):
+                    y = y.float() @ w
+            return y, x @ w
 
     path = tmp_path / "mixed.dy2st"
-    saved(Mixed(), path, [InputSpec([2, 2])])
-    assert "needs Python" in run(runner, path, "--show", fails=True)
+    loaded = saved(Mixed(), path, [InputSpec([4, 4]), InputSpec([4, 4])])
+    torch.manual_seed(0)
+    x, w = torch.randn(4, 4) * 3, torch.randn(4, 4)
+    np.save(tmp_path / "x.npy", x.numpy())
+    np.save(tmp_path / "w.npy", w.numpy())
+    command = [str(runner), str(path), "--input", str(tmp_path / "x.npy"), "--input", str(tmp_path / "w.npy")]
+    done = subprocess.run([*command, "--output", str(tmp_path)], capture_output=True, text=True, timeout=60, check=True)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = loaded(x, w)
+    assert all(np.array_equal(np.load(tmp_path / f"{index}.npy"), value.numpy()) for index, value in enumerate(expected))
+    assert done.stderr.count("RuntimeWarning: once more") == 1 and f"{__file__}:" in done.stderr

@@ -108,6 +108,17 @@ class Accumulating(Trainer):
         return loss
 
 
+class Adding(Trainer):
+    """Adds to the gradients that the weights had when they were saved."""
+
+    @dy2st.to_static
+    def step(self, x, y):
+        loss = F.mse_loss(self.net(x), y)
+        loss.backward()
+        self.optimizer.step()
+        return loss
+
+
 class ByHand(Trainer):
     """Gradients without ``.grad``, in a loop."""
 
@@ -132,6 +143,18 @@ def saved(path, kind, net, optimizer, steps=2, spec=None, **options):
             trainer.step(torch.randn(3, 4), torch.randn(3, 2))
     dy2st.save(trainer, path, methods=spec or SPEC)
     return path
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    """The bytes of a small model."""
+    return saved(tmp_path_factory.mktemp("plain") / "model.dy2st", Trainer, Plain, "SGD").read_bytes()
+
+
+@pytest.fixture
+def path(plain, tmp_path):
+    (tmp_path / "model.dy2st").write_bytes(plain)
+    return tmp_path / "model.dy2st"
 
 
 def write_data(folder, rows):
@@ -162,10 +185,14 @@ def printed(out, name="result"):
     return [float(line.split(f"{name}=")[1].split()[0]) for line in out.splitlines() if line.startswith("step ")]
 
 
+SLOW = pytest.mark.slow
 CASES = [
-    (Trainer, Net, "SGD", {"momentum": 0.9}), (Trainer, Net, "AdamW", {}), (Trainer, Plain, "RMSprop", {"centered": True}),
-    (Trainer, Plain, "Adam", {"foreach": True}), (Trainer, Plain, "AdamW", {"fused": True}), (Scheduled, Net, "SGD", {"momentum": 0.9}),
-    (Accumulating, Plain, "SGD", {"momentum": 0.9}), (ByHand, Plain, "SGD", {}),
+    (Trainer, Net, "SGD", {"momentum": 0.9}), (Trainer, Plain, "Adam", {"foreach": True}), (Trainer, Plain, "AdamW", {"fused": True}),
+    (Scheduled, Plain, "SGD", {"momentum": 0.9}), (Accumulating, Plain, "SGD", {"momentum": 0.9}), (Adding, Plain, "SGD", {}),
+    pytest.param(ByHand, Plain, "SGD", {}, marks=SLOW), pytest.param(Scheduled, Net, "Adam", {}, marks=SLOW),
+    *(pytest.param(Trainer, Net, name, {}, marks=SLOW) for name in ("Adam", "AdamW", "NAdam", "RAdam", "Adagrad", "Adadelta", "Adamax")),
+    *(pytest.param(Trainer, Net, name, {}, marks=SLOW) for name in ("Rprop", "ASGD", "Adafactor")),
+    pytest.param(Trainer, Net, "RMSprop", {"centered": True, "momentum": 0.5}, marks=SLOW),
 ]  # fmt: skip
 
 
@@ -197,10 +224,11 @@ def test_the_steps_are_those_of_eager(runner, tmp_path):
     assert all(torch.equal(loaded.state_dict()[name], value) for name, value in eager.state_dict().items())
 
 
-def test_batches(runner, tmp_path):
-    path = saved(tmp_path / "model.dy2st", Trainer, Plain, "SGD")
+def test_batches(runner, tmp_path, path):
     x, y = write_data(tmp_path, 10)
-    out = run(runner, tmp_path, path, "--batch-size", 4, "--shuffle", "--seed", 5, "--steps", 5, "--out", tmp_path / "trained.dy2st")
+    out = run(
+        runner, tmp_path, path, "--batch-size", 4, "--shuffle", "--seed", 5, "--steps", 5, "--out", tmp_path / "trained.dy2st"
+    )
     batches = []
     for epoch in range(2):
         order = torch.randperm(10, generator=torch.Generator().manual_seed(5 + epoch))
@@ -305,9 +333,7 @@ def test_steps_that_raise_and_numbers_that_are_none(runner, tmp_path):
     assert all(parameter.isnan().any() for parameter in dy2st_runtime.load(path).parameters())
 
 
-def test_a_disk_that_is_full_leaves_the_old_file(runner, tmp_path):
-    path = saved(tmp_path / "model.dy2st", Trainer, Plain, "SGD")
-    before = path.read_bytes()
+def test_a_disk_that_is_full_leaves_the_old_file(runner, tmp_path, path, plain):
     write_data(tmp_path, 6)
 
     def limit():
@@ -315,13 +341,11 @@ def test_a_disk_that_is_full_leaves_the_old_file(runner, tmp_path):
 
     error = run(runner, tmp_path, path, fails=1, preexec_fn=limit, restore_signals=False)
     assert f"cannot write {path}: File too large" in error
-    assert path.read_bytes() == before and sorted(os.listdir(tmp_path)) == ["model.dy2st", "x.npy", "y.npy"]
+    assert path.read_bytes() == plain and sorted(os.listdir(tmp_path)) == ["model.dy2st", "x.npy", "y.npy"]
 
 
-@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_signals_leave_a_whole_file(runner, tmp_path, kind):
-    path = saved(tmp_path / "model.dy2st", Trainer, Plain, "SGD")
-    before = path.read_bytes()
+@pytest.mark.parametrize("kind", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGKILL])
+def test_signals_leave_a_whole_file(runner, tmp_path, kind, path, plain):
     write_data(tmp_path, 6)
     words = ["--train", path, "--method", "step", "--input", tmp_path / "x.npy", "--input", tmp_path / "y.npy", "--steps", 10**9]
     words += ["--batch-size", 3, "--save-every", 3]
@@ -333,14 +357,13 @@ def test_signals_leave_a_whole_file(runner, tmp_path, kind):
     process.send_signal(kind)
     out, _ = process.communicate(timeout=60)
     assert process.returncode == (-kind if kind == signal.SIGKILL else 128 + kind)
-    assert path.read_bytes() != before
+    assert path.read_bytes() != plain
     loaded = dy2st_runtime.load(path)
     loaded.step(torch.zeros(1, 4), torch.zeros(1, 2))
     assert kind == signal.SIGKILL or f"wrote {path} after " in out
 
 
-def test_damaged_files_are_not_trained(runner, tmp_path):
-    path = saved(tmp_path / "model.dy2st", Trainer, Plain, "SGD")
+def test_damaged_files_are_not_trained(runner, tmp_path, path):
     write_data(tmp_path, 6)
     data = path.read_bytes()
     path.write_bytes(data[:-300] + bytes([data[-300] ^ 1]) + data[-299:])
@@ -349,8 +372,7 @@ def test_damaged_files_are_not_trained(runner, tmp_path):
     assert path.read_bytes() == damaged and not (tmp_path / "out.dy2st").exists()
 
 
-def test_warnings_are_shown_once(runner, tmp_path):
-    path = saved(tmp_path / "model.dy2st", Trainer, Plain, "SGD")
+def test_warnings_are_shown_once(runner, tmp_path, path):
     write_data(tmp_path, 6)
     np.save(tmp_path / "y.npy", np.zeros((1, 2), np.float32))
     words = ["--method", "step", "--input", tmp_path / "x.npy", "--constant", f"y={tmp_path / 'y.npy'}"]

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 import dy2st
 import dy2st_runtime
 from dy2st import InputSpec
+from dy2st_runtime.errors import SignatureError
 
 
 class Trainer(nn.Module):
@@ -78,3 +79,39 @@ def test_an_optimizer_without_its_state_is_not_saved(tmp_path):
     with pytest.raises(dy2st.errors.SaveError, match="defaultdict"):
         dy2st.save(trainer, tmp_path / "step.dy2st", methods=METHODS)
     assert not list(tmp_path.iterdir())
+
+
+class Adding(Trainer):
+    @dy2st.to_static
+    def step(self, x, y):
+        loss = F.mse_loss(self.net(x), y)
+        loss.backward()
+        self.optimizer.step()
+        return loss
+
+    @dy2st.to_static
+    def forget(self):
+        self.optimizer.zero_grad()
+
+
+def test_gradients_that_are_added_to_are_those_of_the_weights(tmp_path):
+    """They were copies: the weights began without, and what a loaded step added up was lost."""
+    torch.manual_seed(0)
+    trainer = Adding("SGD")
+    batches = [(torch.randn(3, 4), torch.randn(3, 2)) for _ in range(6)]
+    with dy2st.enable_to_static(False):
+        trainer.step(*batches[0])
+    methods = {"step": METHODS["step"], "forget": []}
+    dy2st.save(trainer, tmp_path / "step.dy2st", methods=methods)
+    loaded = dy2st_runtime.load(tmp_path / "step.dy2st")
+    for index, (x, y) in enumerate(batches[1:]):
+        with dy2st.enable_to_static(False):
+            expected = trainer.step(x, y)
+        assert torch.equal(loaded.step(x, y), expected)
+        if index == 2:  # they are part of the file
+            loaded.save(tmp_path / "again.dy2st")
+            loaded = dy2st_runtime.load(tmp_path / "again.dy2st")
+        assert all(torch.equal(a.grad, b.grad) for a, b in zip(loaded.parameters(), trainer.parameters(), strict=True))
+    loaded.forget()
+    with pytest.raises(SignatureError, match=r"captured with a tensor as net\.0\.weight\.grad, which is None now"):
+        loaded.step(*batches[0])

@@ -165,7 +165,10 @@ std::vector<Method::Output> Method::run(const std::vector<Value>& inputs, State&
   check(inputs);
   Frame frame(*program_);
   for (size_t index = 0; index < inputs.size(); ++index) frame[program_->inputs[index]] = inputs[index];
-  for (size_t index = 0; index < states_.size(); ++index) frame[program_->inputs[inputs.size() + index]] = state[states_[index]];
+  for (size_t index = 0; index < states_.size(); ++index) {
+    const Value& value = frame[program_->inputs[inputs.size() + index]] = state[states_[index]];
+    if (value.is(Kind::None)) throw Error("the model was saved with a tensor as " + states_[index] + ", which is None now");
+  }
   execute_in(frame, gradients);
   std::vector<Value> leaves;
   for (int32_t output : program_->outputs) leaves.push_back(frame[output]);

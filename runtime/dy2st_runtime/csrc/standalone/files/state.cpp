@@ -10,6 +10,8 @@
 namespace dy2st {
 namespace {
 
+const std::string kGradient = ".grad";
+
 std::vector<int64_t> sizes_of(const Json& json) {
   std::vector<int64_t> found;
   for (const Json& size : json.array()) {
@@ -93,6 +95,17 @@ void State::require_gradients(const Json& table) {
     const Json* required = entry.find("requires_grad");
     if (required != nullptr && required->boolean()) (*this)[entry["name"].text()].tensor().set_requires_grad(true);
   }
+  for (const Json& entry : table.array()) {
+    const std::string& name = entry["name"].text();
+    if (entry["kind"].text() != "attribute" || !name.ends_with(kGradient)) continue;
+    const Value* owner = find(name.substr(0, name.size() - kGradient.size()));
+    if (owner == nullptr || !owner->is(Kind::Tensor)) continue;
+    const at::Tensor &tensor = owner->tensor(), &gradient = (*this)[name].tensor();
+    const bool fits = !gradient.is_same(tensor) && gradient.scalar_type() == tensor.scalar_type() && gradient.sizes() == tensor.sizes();
+    if (!fits) throw Error(name + " is no gradient of the tensor that it is for");
+    tensor.mutable_grad() = gradient;
+    gradients_.emplace(name, tensor);
+  }
 }
 
 Value* State::find(const std::string& given) {
@@ -101,7 +114,9 @@ Value* State::find(const std::string& given) {
     if (name.rfind(alias + ".", 0) == 0) name = original + name.substr(alias.size());
   }
   const auto found = values_.find(name);
-  return found == values_.end() ? nullptr : &found->second;
+  if (found == values_.end()) return nullptr;
+  if (const auto holder = gradients_.find(name); holder != gradients_.end()) found->second = Value::of(holder->second.mutable_grad());
+  return &found->second;
 }
 
 Value& State::operator[](const std::string& name) {

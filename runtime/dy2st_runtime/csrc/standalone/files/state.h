@@ -14,7 +14,7 @@ namespace dy2st {
 class State {
  public:
   State(const Json& table, const Archive& archive);
-  // Before the first training step: those of its tensors that are trained say so from now on.
+  // Before the first training step: from now on tensors say that they are trained, and have the gradients that the file has for them.
   void require_gradients(const Json& table);
   // Throws Error where there is no such entry.
   Value& operator[](const std::string& name);
@@ -26,6 +26,7 @@ class State {
  private:
   std::map<std::string, Value> values_;
   std::map<std::string, std::string> aliases_;  // of modules
+  std::map<std::string, at::Tensor> gradients_;  // entries that are what their tensor has as gradient now
 };
 
 }  // namespace dy2st

@@ -4,12 +4,11 @@
 
 namespace dy2st {
 
-// The grad mode, a checkpoint, a loop with snapshots, a backward pass, and what makes autograd know of one: nobody asks for gradients
+// A checkpoint, a loop with snapshots, a backward pass, and what makes autograd know of one: nobody asks for gradients
 // here, so what a checkpoint does is done in its place, such a loop is one like others, and outputs are what they were.
 bool Lowering::without_gradients(const Json& node) {
   const auto& args = node["args"].array();
   const std::string &target = node["target"].text(), &name = node["name"].text();
-  if (target == "set_grad_enabled") return true;
   const std::string transform = target == "transform_" && is_object(args.at(0), "str") ? args[0]["str"].text() : "";
   if (transform == "loop") {
     loop(node, node["kwargs"]["pred"]);
