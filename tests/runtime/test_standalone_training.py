@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -399,3 +400,26 @@ def test_what_needs_python_names_the_users_line(runner, tmp_path):
     write_data(tmp_path, 6)
     error = run(runner, tmp_path, path, fails=1)
     assert "in a training step, checkpoint needs Python" in error and f'File "{__file__}", line ' in error
+
+
+class Predicting(Trainer):
+    @dy2st.to_static
+    def forward(self, x):
+        return self.net(x)
+
+
+@pytest.mark.slow
+def test_a_program_of_the_users_own(tmp_path):
+    program = build.build_standalone("trained", Path(__file__).with_name("trained.cpp"), quiet=True)
+    path = saved(tmp_path / "model.dy2st", Predicting, Plain, "AdamW", spec=SPEC | {"forward": SPEC["step"][:1]})
+    x, y = write_data(tmp_path, 6)
+    loaded = dy2st_runtime.load(path)
+    command = [str(program), str(tmp_path), str(path), str(tmp_path / "trained.dy2st")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.startswith("021\n") and "no method fit, but forward, step" in done.stdout
+    for _ in range(3):
+        loaded.step(x, y)
+    assert np.array_equal(np.load(tmp_path / "out.npy"), loaded(x).detach().numpy())
+    loaded.step(x, y)
+    loaded.save(tmp_path / "python.dy2st")
+    assert (tmp_path / "trained.dy2st").read_bytes() == (tmp_path / "python.dy2st").read_bytes()
