@@ -28,6 +28,7 @@ Tensors tensors_of(const Value& value) {
 
 std::vector<size_t> positions_of(const Value& value, size_t count) {
   std::vector<size_t> positions;
+  if (!is_native_sequence(value)) throw Error("positions are needed for a backward pass");
   for (const Value& item : value.items().values) {
     if (!item.is(Kind::Int) || item.as_int() < 0 || static_cast<size_t>(item.as_int()) >= count) throw Error("a position is needed");
     positions.push_back(static_cast<size_t>(item.as_int()));
@@ -137,6 +138,8 @@ Value enter_autocast(const std::vector<Value>& given) {
 
 Value exit_autocast(const std::vector<Value>& given) {
   using namespace at::autocast;
+  const bool is_mode = given[0].is(Kind::Tuple) && given[0].items().values.size() == 3;
+  if (!is_mode) throw Error("a mode of autocast is needed");
   const auto& before = given[0].items().values;
   if (decrement_nesting() == 0) clear_cache();
   set_autocast_enabled(at::kCPU, before.at(0).as_bool());
@@ -152,6 +155,12 @@ int autocast_depth() {
 }
 
 }  // namespace
+
+size_t count_of(const std::string& target) {
+  static const std::map<std::string, size_t> table = {{"backward", 6},     {"gradients", 3}, {"gradient_of", 1},   {"set_gradient", 2},
+                                                      {"set_data_", 2}, {"enter_autocast", 4}, {"exit_autocast", 1}};
+  return table.at(target);
+}
 
 Other other_of(const std::string& target) {
   static const std::map<std::string, Other> table = {

@@ -10,7 +10,8 @@ namespace dy2st {
 // Does what an operation of an archive does, given its arguments and then its options in order; nullptr for any other operation.
 using Other = Value (*)(const std::vector<Value>& given);
 Other other_of(const std::string& target);
-// The names of the options that such an operation has, in order.
+// How many arguments such an operation has, and the names of its options, in order.
+size_t count_of(const std::string& target);
 const std::vector<std::string>& options_of(const std::string& target);
 
 // Leaves the modes of autocast as they were before it.

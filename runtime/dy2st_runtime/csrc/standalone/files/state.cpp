@@ -93,14 +93,15 @@ State::State(const Json& table, const Archive& archive) {
 void State::require_gradients(const Json& table) {
   for (const Json& entry : table.array()) {
     const Json* required = entry.find("requires_grad");
-    if (required != nullptr && required->boolean()) (*this)[entry["name"].text()].tensor().set_requires_grad(true);
+    Value* value = required != nullptr && required->boolean() ? find(entry["name"].text()) : nullptr;
+    if (value != nullptr && value->is(Kind::Tensor)) value->tensor().set_requires_grad(true);
   }
   for (const Json& entry : table.array()) {
     const std::string& name = entry["name"].text();
     if (entry["kind"].text() != "attribute" || !name.ends_with(kGradient)) continue;
-    const Value* owner = find(name.substr(0, name.size() - kGradient.size()));
-    if (owner == nullptr || !owner->is(Kind::Tensor)) continue;
-    const at::Tensor &tensor = owner->tensor(), &gradient = (*this)[name].tensor();
+    const Value *owner = find(name.substr(0, name.size() - kGradient.size())), *value = find(name);
+    if (owner == nullptr || !owner->is(Kind::Tensor) || value == nullptr || !value->is(Kind::Tensor)) continue;
+    const at::Tensor &tensor = owner->tensor(), &gradient = value->tensor();
     const bool fits = !gradient.is_same(tensor) && gradient.scalar_type() == tensor.scalar_type() && gradient.sizes() == tensor.sizes();
     if (!fits) throw Error(name + " is no gradient of the tensor that it is for");
     tensor.mutable_grad() = gradient;

@@ -65,7 +65,7 @@ ArchiveStep Lowering::other(const Json& node, const std::string& target) {
   const auto& args = node["args"].array();
   const Json* named = node.find("kwargs");
   const auto& options = options_of(target);
-  const size_t positional = target == "backward" ? 6 : target == "gradients" ? 3 : args.size();
+  const size_t positional = count_of(target);
   if (args.size() < positional || args.size() > positional + options.size()) refuse("such arguments of " + target);
   for (size_t index = 0; index < args.size(); ++index) {
     made->operands.push_back(is_object(args[index], "dtype") || is_object(args[index], "str") ? Operand{} : operand(args[index]));
