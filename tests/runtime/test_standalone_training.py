@@ -13,13 +13,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from torch import nn
 from torch.nn import functional as F
 
 import dy2st
 import dy2st_runtime
 from dy2st import InputSpec
 from dy2st_runtime.executors.native import build
+from tests.runtime import trainers
+from tests.runtime.trainers import Accumulating, Adding, ByHand, Net, Plain, Scheduled, Trainer
 
 pytestmark = pytest.mark.skipif(shutil.which("c++") is None, reason="there is no C++ compiler")
 
@@ -29,110 +30,6 @@ SPEC = {"step": [InputSpec([None, 4]), InputSpec([None, 2])]}
 @pytest.fixture(scope="module")
 def runner():
     return build.build_runner(quiet=True)
-
-
-class Net(nn.Module):
-    """A loop and a branch that tensors decide, statistics, random numbers."""
-
-    def __init__(self):
-        super().__init__()
-        self.cell, self.norm, self.head = nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Linear(4, 2)
-
-    def forward(self, x):
-        x = torch.tanh(self.cell(self.norm(x)))
-        count = 0
-        while x.norm() > 0.5 and count < 5:
-            x, count = torch.tanh(self.cell(x)) * 0.7, count + 1
-        y = self.head(F.dropout(x, 0.3))
-        return y * 2 if y.mean() > 0 else y - 1
-
-
-class Plain(nn.Sequential):
-    def __init__(self):
-        super().__init__(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
-
-
-class Trainer(nn.Module):
-    def __init__(self, net, optimizer, **options):
-        super().__init__()
-        self.net = net()
-        self.optimizer = getattr(torch.optim, optimizer)(self.net.parameters(), lr=0.05, **options)
-
-    @dy2st.to_static
-    def step(self, x, y):
-        self.optimizer.zero_grad()
-        loss = F.mse_loss(self.net(x), y)
-        loss.backward()
-        nn.utils.clip_grad_norm_(self.net.parameters(), 1.0)
-        self.optimizer.step()
-        return loss
-
-
-class Scheduled(Trainer):
-    """Numbers of a scheduler, autocast, attributes that the step leaves."""
-
-    def __init__(self, net, optimizer, **options):
-        super().__init__(net, optimizer, **options)
-        self.scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, 10)
-        self.best, self.history = float("inf"), [torch.zeros(()), torch.zeros(())]
-
-    @dy2st.to_static
-    def step(self, x, y):
-        self.optimizer.zero_grad()
-        with torch.autocast("cpu", torch.bfloat16):
-            loss = F.mse_loss(self.net(x), y)
-        loss.backward()
-        self.optimizer.step()
-        self.scheduler.step()
-        if loss.item() < self.best:
-            self.best = loss.item()
-        self.history[0] = self.history[1]
-        self.history[1] = loss.detach()
-        return {"loss": loss, "rate": self.scheduler.get_last_lr()[0]}
-
-
-class Accumulating(Trainer):
-    """Steps of the optimizer after each second batch, whose gradients stay on the weights from call to call."""
-
-    def __init__(self, net, optimizer, **options):
-        super().__init__(net, optimizer, **options)
-        self.count = 0
-
-    @dy2st.to_static
-    def step(self, x, y):
-        loss = F.mse_loss(self.net(x), y) / 2
-        loss.backward()
-        self.count += 1
-        if self.count % 2 == 0:
-            self.optimizer.step()
-            self.optimizer.zero_grad()
-        return loss
-
-
-class Adding(Trainer):
-    """Adds to the gradients that the weights had when they were saved."""
-
-    @dy2st.to_static
-    def step(self, x, y):
-        loss = F.mse_loss(self.net(x), y)
-        loss.backward()
-        self.optimizer.step()
-        return loss
-
-
-class ByHand(Trainer):
-    """Gradients without ``.grad``, in a loop."""
-
-    @dy2st.to_static
-    def step(self, x, y):
-        parameters = list(self.net.parameters())
-        for _ in range(2):
-            loss = F.mse_loss(self.net(x), y)
-            gradients = torch.autograd.grad(loss, parameters)
-            with torch.no_grad():
-                for parameter, gradient in zip(parameters, gradients):
-                    parameter -= 0.1 * gradient
-        return loss
 
 
 def saved(path, kind, net, optimizer, steps=2, spec=None, **options):
@@ -381,7 +278,7 @@ def test_warnings_are_shown_once(runner, tmp_path, path):
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode in (0, 1)  # the program relies on equal sizes where the capture did
     assert done.stderr.count("UserWarning: Using a target size (torch.Size([1, 2]))") == 1
-    assert f"{__file__}:" in done.stderr
+    assert f"{trainers.__file__}:" in done.stderr
 
 
 class CheckpointedStep(Trainer):
