@@ -394,6 +394,25 @@ def clip_grad_value(params: list[torch.Tensor], clip_value: float, foreach: Any 
             param.grad.clamp_(min=-clip_value, max=clip_value)
 
 
+def unscale_by_parameter(optimizer: Any, inv_scale: torch.Tensor, found_inf: torch.Tensor, allow_fp16: bool) -> dict[Any, Any]:
+    """Do the same as ``GradScaler._unscale_grads_`` for parameters on one device, of which some may have no gradient.
+
+    Where none has one, what ``step`` would raise is raised at once.
+    """
+    has_any = False
+    with torch.no_grad():
+        for group in optimizer.param_groups:
+            for param in group["params"]:
+                if param.grad is not None:
+                    has_any = True
+                    if not allow_fp16 and param.grad.dtype == torch.float16:
+                        raise ValueError("Attempting to unscale FP16 gradients.")
+                    torch._amp_foreach_non_finite_check_and_unscale_([param.grad], found_inf, inv_scale)
+    if not has_any:
+        raise AssertionError("No inf checks were recorded for this optimizer.")
+    return {inv_scale.device: found_inf}
+
+
 class HookHandle:
     """What registering a hook of a tensor gives: the program takes the hook off when it gets there."""
 
