@@ -341,7 +341,10 @@ def step_by_parameter(optimizer: Any, step: Callable[[Any], Any], runs: Any) -> 
             params = group["params"][start:stop]
             part.param_groups = [{**group, "params": params}]
             if is_unsure:
-                if params[0].grad is not None:
+                gradient = params[0].grad
+                if gradient is not None:
+                    if group.get("foreach") or group.get("fused"):
+                        params[0].grad = gradient  # what takes all gradients at once gets a tensor
                     if params[0] in optimizer.state:  # each way without the questions of the other
                         step(part)
                     else:
@@ -411,6 +414,15 @@ def unscale_by_parameter(optimizer: Any, inv_scale: torch.Tensor, found_inf: tor
     if not has_any:
         raise AssertionError("No inf checks were recorded for this optimizer.")
     return {inv_scale.device: found_inf}
+
+
+def update_scale(scaler: Any, update: Callable[..., None], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Do the same as ``GradScaler.update``, and keep the table of optimizers, emptied as a new one would be."""
+    states = scaler._per_optimizer_states
+    update(scaler, *args, **kwargs)
+    if scaler._enabled:
+        states.clear()
+        scaler._per_optimizer_states = states
 
 
 class HookHandle:

@@ -105,6 +105,12 @@ def _unscale(session: Session, plain: Any, scaler: Any, optimizer: Any, inv_scal
     return session.call(plain, scaler, optimizer, inv_scale, found_inf, allow_fp16)
 
 
+@_handles(torch.amp.GradScaler.update)
+def _update(session: Session, plain: Any, scaler: Any, *args: Any, **kwargs: Any) -> None:
+    """Update the scale; what was noted for this step is emptied and not replaced, so that a loop carries it."""
+    session.call(written_out.update_scale, scaler, plain, args, kwargs)
+
+
 def _clipped(session: Session, plain: Any, one_by_one: Any, parameters: Any, args: Any, kwargs: Any) -> Any:
     """Clip gradients, parameter by parameter where only the call has some of them."""
     params = [parameters] if isinstance(parameters, torch.Tensor) else session.call(list, parameters)
