@@ -229,8 +229,23 @@ def _register(name: str, make: Callable[[], nn.Module], inputs: Callable[[], Ten
     workload(f"{name}-train")(lambda: case(True))
 
 
+class Autocast(nn.Module):
+    """A network under autocast to bfloat16, with a result in float32."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return what it gives."""
+        with torch.autocast("cpu", torch.bfloat16):
+            y = self.inner(x)
+        return y.float()  # type: ignore[no-any-return]
+
+
 _register("lenet", LeNet, lambda: _images(16, 1, 28))
 _register("resnet18", ResNet18, lambda: _images(4, 3, 64), 3e-2)
 _register("mobilenet-v2", MobileNetV2, lambda: _images(4, 3, 64), 3e-2)
 _register("bert", SmallBert, _tokens)
 _register("llama", SmallLlama, _tokens)
+_register("bert-bf16", lambda: Autocast(SmallBert()), _tokens, 5e-2)

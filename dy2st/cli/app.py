@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import enum
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from dy2st.cli import benching, building, checking, comparing, exporting, health, running, showing
+from dy2st.cli import benching, building, checking, comparing, compressing, exporting, health, running, showing
 from dy2st.cli.explaining import explain as explain_function
 from dy2st.cli.output import clean, console, told
+from dy2st.compressing import pruning, quantizing
 from dy2st.errors import Dy2stError
 
 app = typer.Typer(
     name="dy2st",
-    help="Look at, check, run and convert archives of dy2st, and see what becomes of a function.",
+    help="Look at, check, run, convert and compress archives of dy2st, and see what becomes of a function.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -37,7 +40,32 @@ Namespaces = Annotated[
     list[str] | None, typer.Option("--namespace", help="Allow operators of another namespace, of a library that is imported.")
 ]
 MaxSteps = Annotated[int | None, typer.Option("--max-steps", min=0, help="Give up after so many loop iterations in one call.")]
+Smaller = Annotated[Path, typer.Option("--output", "-o", help="The archive to write.", show_default=False)]
+Examples = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--examples",
+        "-e",
+        metavar="FILE",
+        help="Arguments of one call, from a .npy, .npz or .json file. Left out: the examples in the archive.",
+    ),
+]
+Seconds = Annotated[float, typer.Option("--seconds", min=0.0, help="How long to measure each call.")]
 Backend = Annotated[str | None, typer.Option("--backend", help="The executor to run with.")]
+
+
+class Integers(str, enum.Enum):
+    """What ``quantize`` makes of weights."""
+
+    int8 = "int8"
+    int4 = "int4"
+
+
+class Pattern(str, enum.Enum):
+    """Which weights ``prune`` makes zero."""
+
+    unstructured = "unstructured"
+    two_of_four = "2:4"
 
 
 @contextlib.contextmanager
@@ -127,6 +155,44 @@ def bench(
     """Measure how long loading and a call take."""
     with _told():
         benching.bench(archive, method, input or [], seconds, backend or [], threads, namespace or ())
+
+
+@app.command()
+def quantize(
+    archive: Archive,
+    output: Smaller,
+    to: Annotated[Integers, typer.Option("--to", help="How many bits a weight takes.")] = Integers.int8,
+    examples: Examples = None,
+    seconds: Seconds = 1.0,
+    backend: Backend = None,
+    namespace: Namespaces = None,
+) -> None:
+    """Write an archive whose weights are small integers, and compare the two."""
+    with _told():
+        method = functools.partial(quantizing.quantized, to=to.value)
+        compressing.compress(archive, output, method, examples or [], seconds, backend, namespace or ())
+
+
+@app.command()
+def prune(
+    archive: Archive,
+    output: Smaller,
+    sparsity: Annotated[float, typer.Option("--sparsity", help="Which part of each weight becomes zero.")] = 0.5,
+    structured: Annotated[
+        Pattern, typer.Option("--structured", help="Which: the smallest, or two of each four in a row.")
+    ] = Pattern.unstructured,
+    compact: Annotated[
+        bool, typer.Option("--compact", help="Store what is not zero alone: a smaller file, more work at each call.")
+    ] = False,
+    examples: Examples = None,
+    seconds: Seconds = 1.0,
+    backend: Backend = None,
+    namespace: Namespaces = None,
+) -> None:
+    """Write an archive whose smallest weights are zero, and compare the two."""
+    with _told():
+        method = functools.partial(pruning.pruned, sparsity=sparsity, pattern=structured.value, compact=compact)
+        compressing.compress(archive, output, method, examples or [], seconds, backend, namespace or ())
 
 
 @app.command()

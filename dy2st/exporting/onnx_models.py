@@ -52,12 +52,15 @@ def write(lowered: Lowered, program: Program, path: str, opset: int | None) -> N
     """
     import onnx
 
-    from dy2st.exporting.onnx_loops import simplify_loops  # imports onnx_ir, which comes with the extra
+    from dy2st.exporting import onnx_integers  # imports onnx_ir, which comes with the extra
+    from dy2st.exporting.onnx_loops import simplify_loops  # as well
 
     with quietly(), _one_version_of_subgraphs():
         try:
             inputs = parameter_names(program)
-            has_lists = any(_is_of_lists(node) for part in lowered.exported.graph_module.modules() for node in _nodes(part))
+            nodes = [node for part in lowered.exported.graph_module.modules() for node in _nodes(part)]
+            has_lists = any(map(_is_of_lists, nodes))
+            has_integers = any(tensor.dtype is torch.int8 for tensor in _constants(lowered.exported))
             result = torch.onnx.export(
                 lowered.exported,
                 input_names=inputs,
@@ -65,12 +68,16 @@ def write(lowered: Lowered, program: Program, path: str, opset: int | None) -> N
                 opset_version=opset,
                 dynamo=True,
                 verbose=False,
-                optimize=not has_lists,
+                optimize=not (has_lists or has_integers),
                 custom_translation_table=_translations(opset or _OPSET, has_lists),
             )
             if has_lists and result is not None:
                 sequences.give_types(result.model)
+            if has_integers and result is not None:
+                onnx_integers.dequantize(result.model)
+            if (has_lists or has_integers) and result is not None:
                 result.optimize()
+                onnx_integers.scale(result.model)
         except Exception as error:
             raise _translated(error, program) from error
         assert result is not None
@@ -87,6 +94,12 @@ def _translations(opset: int, has_lists: bool) -> dict[Any, Any]:
     op: Any = getattr(onnxscript, f"opset{opset}")
     own = {torch.ops.aten._int_mm.default: lambda self, mat2: op.MatMulInteger(self, mat2)}
     return own | sequences.translations(opset) if has_lists else own
+
+
+def _constants(exported: torch.export.ExportedProgram) -> Iterator[torch.Tensor]:
+    for value in (*exported.state_dict.values(), *exported.constants.values()):
+        if isinstance(value, torch.Tensor):
+            yield value
 
 
 def _nodes(part: torch.nn.Module) -> Sequence[Any]:

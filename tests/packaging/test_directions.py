@@ -15,6 +15,7 @@ PACKAGES = {"dy2st": ROOT / "dy2st", "dy2st_runtime": ROOT / "runtime" / "dy2st_
 ROOMS = """
 dy2st.__main__
 dy2st.cli
+dy2st.compressing
 dy2st.__init__
 dy2st.translator
 dy2st.api

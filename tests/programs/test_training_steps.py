@@ -517,6 +517,59 @@ def test_scaled_gradients_skip_steps():
     agree(function, make, [*batches(3), (torch.full((4, 4), 1e5), torch.zeros(4, 2)), *batches(2)], programs=3)
 
 
+@pytest.mark.parametrize("name", ["SGD momentum", "AdamW fused"])
+def test_scaled_gradients_that_only_some_ways_have(name):
+    def function(model, optimizer, scaler, x, y):
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = F.mse_loss(model(x), y)
+        scaler.scale(loss * 1e30 if x.abs().max() > 2.5 else loss).backward()
+        scaler.unscale_(optimizer)
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+        return loss, scaler.get_scale()
+
+    def make():
+        model, optimizer = maker(Experts, name, **OPTIMIZERS[name])()
+        return model, optimizer, torch.amp.GradScaler("cpu", init_scale=2.0**10, growth_interval=2)
+
+    agree(function, make, [(x * (1 + number % 3), y) for number, (x, y) in enumerate(batches(6))], programs=3)
+
+
+def test_scaled_gradients_in_a_loop():
+    def function(model, optimizer, scaler, x, y):
+        steps = 0
+        while x.norm() > 2 and steps < 4:
+            optimizer.zero_grad()
+            with torch.autocast("cpu", dtype=torch.float16):
+                loss = F.mse_loss(model(x), y)
+            scaler.scale(loss * 1e30 if x.abs().max() > 3 else loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            x, steps = x * 0.6, steps + 1
+        return steps, scaler.get_scale()
+
+    def make():
+        return *maker(Experts, "SGD")(), torch.amp.GradScaler("cpu", init_scale=2.0**10, growth_interval=2)
+
+    agree(function, make, [(x * (number % 4), y) for number, (x, y) in enumerate(batches(6))], programs=3)
+
+
+def test_scaled_gradients_of_nothing_are_eagers_error():
+    def function(model, optimizer, scaler, x, y):
+        optimizer.zero_grad()
+        loss = scaler.scale(F.mse_loss(model(x), y))
+        if x.sum() > 0:
+            loss.backward()
+        scaler.step(optimizer)
+
+    model = nn.Linear(4, 2)
+    optimizer, scaler = torch.optim.SGD(model.parameters(), lr=0.1), torch.amp.GradScaler("cpu")
+    with pytest.raises(AssertionError, match="No inf checks were recorded"):
+        dy2st.to_static(function)(model, optimizer, scaler, -torch.ones(2, 4), torch.ones(2, 2))
+
+
 def test_a_closure():
     def function(model, optimizer, x, y):
         def closure():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import importlib.util
 
 import pytest
@@ -91,6 +92,10 @@ def test_a_quantised_model_is_exported(models, target, tmp_path):
     path = tmp_path / f"model.{target}"
     dy2st.export(static, str(path), input_spec=[dy2st.InputSpec([4, 64])], inputs=[(x,) for x in inputs()], **tolerance)
     assert path.stat().st_size > 0
+    if target == "onnx" and config is CONFIGS["int8 weights"]:
+        parts = importlib.import_module("onnx").load(path).graph.initializer
+        assert sorted(sorted(part.dims) for part in parts if part.data_type == 3) == [[8, 64], [64, 64], [64, 64], [64, 64]]
+        assert not [part.name for part in parts if part.data_type == 1 and list(part.dims) == [64, 64]]
 
 
 def train(model):

@@ -341,7 +341,10 @@ def step_by_parameter(optimizer: Any, step: Callable[[Any], Any], runs: Any) -> 
             params = group["params"][start:stop]
             part.param_groups = [{**group, "params": params}]
             if is_unsure:
-                if params[0].grad is not None:
+                gradient = params[0].grad
+                if gradient is not None:
+                    if group.get("foreach") or group.get("fused"):
+                        params[0].grad = gradient  # what takes all gradients at once gets a tensor
                     if params[0] in optimizer.state:  # each way without the questions of the other
                         step(part)
                     else:
@@ -392,6 +395,34 @@ def clip_grad_value(params: list[torch.Tensor], clip_value: float, foreach: Any 
     for param in params:
         if param.grad is not None:
             param.grad.clamp_(min=-clip_value, max=clip_value)
+
+
+def unscale_by_parameter(optimizer: Any, inv_scale: torch.Tensor, found_inf: torch.Tensor, allow_fp16: bool) -> dict[Any, Any]:
+    """Do the same as ``GradScaler._unscale_grads_`` for parameters on one device, of which some may have no gradient.
+
+    Where none has one, what ``step`` would raise is raised at once.
+    """
+    has_any = False
+    with torch.no_grad():
+        for group in optimizer.param_groups:
+            for param in group["params"]:
+                if param.grad is not None:
+                    has_any = True
+                    if not allow_fp16 and param.grad.dtype == torch.float16:
+                        raise ValueError("Attempting to unscale FP16 gradients.")
+                    torch._amp_foreach_non_finite_check_and_unscale_([param.grad], found_inf, inv_scale)
+    if not has_any:
+        raise AssertionError("No inf checks were recorded for this optimizer.")
+    return {inv_scale.device: found_inf}
+
+
+def update_scale(scaler: Any, update: Callable[..., None], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Do the same as ``GradScaler.update``, and keep the table of optimizers, emptied as a new one would be."""
+    states = scaler._per_optimizer_states
+    update(scaler, *args, **kwargs)
+    if scaler._enabled:
+        states.clear()
+        scaler._per_optimizer_states = states
 
 
 class HookHandle:

@@ -1,4 +1,5 @@
-"""Optimizers of torch: their steps where only the call tells which parameters have a gradient or a state, and ``zero_grad``.
+"""Optimizers of torch: their steps where only the call tells which parameters have a gradient or a state, ``zero_grad``, and what
+clips or unscales gradients.
 
 An optimizer collects such parameters in lists, of which the length would be known to the program only. All of torch's but ``LBFGS``
 update one parameter as if there were no others: so each of these parameters is updated by a step of its own, in a branch.
@@ -92,6 +93,22 @@ def _clip_norm(session: Session, plain: Any, parameters: Any, *args: Any, **kwar
 @_handles(torch.nn.utils.clip_grad_value_)
 def _clip_value(session: Session, plain: Any, parameters: Any, *args: Any, **kwargs: Any) -> Any:
     return _clipped(session, plain, written_out.clip_grad_value, parameters, args, kwargs)
+
+
+@_handles(torch.amp.GradScaler._unscale_grads_)
+def _unscale(session: Session, plain: Any, scaler: Any, optimizer: Any, inv_scale: Any, found_inf: Any, allow_fp16: Any) -> Any:
+    """Unscale gradients, parameter by parameter where only the call has some of them: on one device, none sparse."""
+    params = [param for group in optimizer.param_groups for param in group["params"]]
+    is_unsure = any(isinstance(backward.get(session, param), TaggedUnion) for param in params)
+    if is_unsure and all(param.device == inv_scale.device and param.layout is torch.strided for param in params):
+        return session.call(written_out.unscale_by_parameter, optimizer, inv_scale, found_inf, allow_fp16)
+    return session.call(plain, scaler, optimizer, inv_scale, found_inf, allow_fp16)
+
+
+@_handles(torch.amp.GradScaler.update)
+def _update(session: Session, plain: Any, scaler: Any, *args: Any, **kwargs: Any) -> None:
+    """Update the scale; what was noted for this step is emptied and not replaced, so that a loop carries it."""
+    session.call(written_out.update_scale, scaler, plain, args, kwargs)
 
 
 def _clipped(session: Session, plain: Any, one_by_one: Any, parameters: Any, args: Any, kwargs: Any) -> Any:

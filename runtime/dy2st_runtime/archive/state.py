@@ -311,7 +311,7 @@ def check_slots(programs: Iterable[Program], state: State) -> None:
     values = {entry.name: entry.value for entry in state}
     for program in programs:
         for slot in program.states:
-            value = values.get(_resolve_alias(slot.name, aliases))
+            value = values.get(resolve_alias(slot.name, aliases))
             if value is None:
                 raise LoadError(f"program.json: the state has no {slot.name}, which {program.name} needs")
             if isinstance(value, torch.Tensor) != (slot.dtype is not None):
@@ -352,7 +352,8 @@ def _at(containers: Mapping[str, Any], path: Path) -> Any:
     return result
 
 
-def _resolve_alias(name: str, aliases: Mapping[str, str]) -> str:
+def resolve_alias(name: str, aliases: Mapping[str, str]) -> str:
+    """Return the name of an entry as it stands in the state, given the names of submodules that are others."""
     for alias, original in aliases.items():
         if name.startswith(f"{alias}."):
             return f"{original}.{name.removeprefix(f'{alias}.')}"
