@@ -11,7 +11,7 @@ from torch._C._dynamo.guards import TensorGuards
 
 from dy2st.capture.environment.guards import Guard
 from dy2st.capture.environment.same_contents import HOOKS, MAPPINGS, ClassShape, ModuleShape, TensorShape, is_frozen, same_frozen
-from dy2st.capture.environment.sources import GONE, Source, fetch, held_item, step
+from dy2st.capture.environment.sources import GONE, Source, fetch, follows_reads, held_item, step
 from dy2st.capture.outputs.captured import Captured
 from dy2st.static.calls.call import Call
 from dy2st.static.matching.code import Writer
@@ -183,6 +183,8 @@ class SourceCode:
         """Return an attribute; of a module that has it itself, from its ``__dict__``."""
         assert source.parent is not None
         owner = self.values[source.parent.index]
+        if follows_reads(type(owner)):
+            return f"{self.out.constant(source.step)}({self.registers[source.parent.index]})"
         if source.parent.index not in self._tables:
             return plainly
         table = self._tables[source.parent.index]
