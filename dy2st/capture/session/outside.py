@@ -336,6 +336,12 @@ class Outside:
         if source is not None:
             self._note_read(place, source)
 
+    def ask_presence(self, place: Place) -> None:
+        """Note that the code under capture does something that depends on whether there is anything at a place."""
+        source = None if self._blocks.was_written(place.key) else self.source_of(place)
+        if source is not None:
+            (self.tracker.guards.missing if place.read() is MISSING else self.tracker.guards.present)(source)
+
     def read_at(self, place: Place, value: Any, source: Source) -> None:
         """Do the same of a value that is found at a place, and is held somewhere else."""
         if not self._blocks.was_written(place.key):
