@@ -312,6 +312,11 @@ class Outside:
         root.bind(state.abstract, root.placeholder(state.slot.name.replace(".", "_"), state.abstract))
         return state
 
+    def let_go(self) -> None:
+        """Hold nothing from outside any longer."""
+        for held in (self.states, self.cells, self._state_by_id, self.arguments, self._collections, self._tables):
+            held.clear()
+
     def source_of(self, place: Place) -> Source | None:
         """Return where a place came from, if it came from outside."""
         table = self.tracker.table
