@@ -149,3 +149,17 @@ def test_dicts_of_a_mapping_whose_tables_a_branch_changes(kind):
         return f, lambda: (first, second), [torch.tensor(n) for n in (2, 0, 1, 3)]
 
     agree_with_state(make)
+
+
+def test_a_counter_counts_a_name_that_a_tensor_chooses():
+    def make():
+        counted = collections.Counter()
+
+        def f(n):
+            counted.update(["a" if n > 0 else "b", "c"])
+            counted.update("ca")
+            return dict(counted)
+
+        return f, lambda: counted, [torch.tensor(n) for n in (2, 0, 1, 3)]
+
+    agree_with_state(make)

@@ -156,7 +156,8 @@ def update(session: Session, table: Any, /, *sources: Any, subtracts: bool = Fal
             session.places.write(ContentsPlace(table))
             (table.subtract if subtracts else table.update)(source)
         elif isinstance(table, collections.Counter):
-            counts = create(session, dict, (source,), {}) if _is_special(session, dict, source) else source
+            is_mapping = not isinstance(source, (dict, list, tuple)) and _is_special(session, dict, source)
+            counts = create(session, dict, (source,), {}) if is_mapping else source
             _count(session, table, counts, -1 if subtracts else 1)
         else:
             _put(session, table, source)
