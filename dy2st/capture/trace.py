@@ -85,7 +85,8 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], namespace
         session.in_flight.before_failing = session.in_flight.before_raise if request.leaves_always else None
         session.in_flight.has_written = lambda: bool(results.outside(session, session.blocks.undo_log_until_now()))
     with (
-        COLLECTING.rarely(), _repeatable_or_marked(session, request), translated(session), temporarily_clear_interpreter_stack(),
+        _letting_go(session), COLLECTING.rarely(), _repeatable_or_marked(session, request), translated(session),
+        temporarily_clear_interpreter_stack(),
         _plain_grad_mode(), call.torch_patched(), _modules_kept(session), operator_methods.followed(session),
         lattice.telling_apart(request.apart), session.settings.kept(), no_snapshots(),
         session.active(TorchFunctions(session)) as root,
@@ -118,6 +119,15 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], namespace
             _guard_trait(session, request, trait)
         session.tracker.guards.before_once = None  # the guards live on, and must not keep the session
         return _finish(session, root, request, inputs, result, training)
+
+
+@contextlib.contextmanager
+def _letting_go(session: Session) -> Iterator[None]:
+    """Have the user's objects live as long as without the capture, which is garbage in cycles when it has ended."""
+    try:
+        yield
+    finally:
+        session.let_go()
 
 
 def _called(session: Session, request: Request, converted: Any, args: Any, kwargs: Any) -> Any:

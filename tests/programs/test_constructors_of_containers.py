@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import collections
+import collections.abc
 import dataclasses
 import functools
 
+import pytest
 import torch
 
 from tests.oracle import agree
+from tests.programs.state import agree_with_state
 
 
 class Named(collections.OrderedDict):
@@ -110,3 +113,53 @@ def test_what_a_dataclass_makes_for_a_field_is_made_at_each_call():
         return first, second, first.notes is second.notes
 
     agree(twice, [torch.ones(2), -torch.ones(2)])
+
+
+class Layers(collections.abc.Mapping):
+    """A mapping of two tables."""
+
+    def __init__(self, first, second):
+        self.first, self.second = first, second
+
+    def __getitem__(self, key):
+        return self.first[key] if key in self.first else self.second[key]
+
+    def __iter__(self):
+        return iter({**self.second, **self.first})
+
+    def __len__(self):
+        return len({**self.second, **self.first})
+
+
+@pytest.mark.parametrize("kind", [Layers, collections.ChainMap])
+def test_dicts_of_a_mapping_whose_tables_a_branch_changes(kind):
+    def make():
+        first, second = {"a": 1}, {"a": 2, "b": 3}
+        layers = kind(first, second)
+
+        def f(n):
+            if n > 1:
+                first.pop("a", None)
+            else:
+                first["a"] = int(n)
+            counted = collections.Counter(layers)
+            counted.update(layers)
+            return dict(layers), {**layers}, collections.OrderedDict(layers), counted, layers["a"]
+
+        return f, lambda: (first, second), [torch.tensor(n) for n in (2, 0, 1, 3)]
+
+    agree_with_state(make)
+
+
+def test_a_counter_counts_a_name_that_a_tensor_chooses():
+    def make():
+        counted = collections.Counter()
+
+        def f(n):
+            counted.update(["a" if n > 0 else "b", "c"])
+            counted.update("ca")
+            return dict(counted)
+
+        return f, lambda: counted, [torch.tensor(n) for n in (2, 0, 1, 3)]
+
+    agree_with_state(make)

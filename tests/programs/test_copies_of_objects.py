@@ -472,3 +472,42 @@ def test_copies_of_parts_that_share_some_elements_are_refused():
 
     with pytest.raises(dy2st.CaptureError, match="share a part of their memory"):
         f(torch.ones(3))
+
+
+class Row:
+    def __init__(self, number):
+        self.numbers = [number]
+
+
+class Stated:
+    def __init__(self):
+        self.row = Row(1)
+
+    def __getstate__(self):
+        return {"row": self.row}
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+
+
+class Copying(Stated):
+    def __deepcopy__(self, memo):
+        result = Copying.__new__(Copying)
+        result.row = copy.deepcopy(self.row, memo)
+        return result
+
+
+@pytest.mark.parametrize("kind", [Stated, Copying])
+def test_what_an_object_that_says_how_it_is_copied_holds_is_changed_in_a_branch(kind):
+    def make():
+        held = kind()
+
+        def f(n):
+            new = copy.deepcopy(held)
+            if n > 0:
+                new.row.numbers.append(n)
+            return new
+
+        return f, lambda: held, [torch.tensor(n) for n in (2, 0, 1)]
+
+    agree_with_state(make)

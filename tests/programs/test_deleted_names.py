@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 import dy2st
@@ -69,3 +70,37 @@ def test_of_a_function_around():
             return str(error)
 
     agree(f, numbers())
+
+
+class Held:
+    shown = "by the class"
+
+
+class Slotted:
+    __slots__ = ("shown",)
+
+
+class Answering:
+    def __getattr__(self, name):
+        return "instead"
+
+
+@pytest.mark.parametrize("kind", [Held, Slotted, Answering, torch.nn.Module])
+def test_an_attribute_that_is_gone_at_a_later_call(kind):
+    box = kind()
+
+    def f(x):
+        del box.shown
+        return x
+
+    def told(function, x):
+        if float(x) > 0:
+            box.shown = 1
+        try:
+            return function(x), hasattr(type(box), "shown")
+        except AttributeError as error:
+            return str(error)
+
+    for function in (f, dy2st.to_static(f)):
+        assert [type(told(function, x)) for x in numbers()] == [str, tuple, str, tuple]
+        assert [type(told(function, x)) for x in numbers()[1:3] * 2] == [tuple, str, tuple, str]

@@ -168,6 +168,40 @@ def test_context_managers_of_the_user():
     agree(f, signs(grad=True))
 
 
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda stack, log: stack.enter_context(Scope(torch.zeros(3))),
+        lambda stack, log: stack.callback(log.append, 1),
+        lambda stack, log: stack.push(lambda *error: log.append(2)),
+        lambda stack, log: stack.pop_all(),
+        lambda stack, log: stack.close(),
+    ],
+)
+def test_a_tensor_decides_what_is_on_a_stack(use):
+    def f(x):
+        log = []
+        with contextlib.ExitStack() as stack:
+            stack.callback(log.append, 0)
+            if x.sum() > 0:
+                use(stack, log)
+        return log
+
+    with pytest.raises(dy2st.errors.CaptureError, match="a tensor decides whether [a-z_]+\\(\\) of an ExitStack is called"):
+        dy2st.to_static(f)(torch.ones(3))
+
+
+def test_a_stack_from_outside():
+    stack, log = contextlib.ExitStack(), []
+
+    def f(x):
+        stack.callback(log.append, 1)
+        return x
+
+    with pytest.raises(dy2st.errors.CaptureError, match="an ExitStack that was made outside"):
+        dy2st.to_static(f)(torch.ones(3))
+
+
 def test_context_manager_left_early():
     def f(x):
         for k in range(4):

@@ -167,6 +167,7 @@ def remove(session: Session, target: Any, name: str, deleter: Callable[[Any, str
     if may_be_undefined(held):
         unions.certain(held)
     source_of(session, target)
+    session.outside.ask_presence(AttributePlace(target, name))
     session.places.write(AttributePlace(target, name))
     held_in = [table for table in storage.tables(target) if name in table]
     deleter(target, name)

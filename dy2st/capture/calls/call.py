@@ -230,8 +230,10 @@ def _call_method(session: Session, method: types.MethodType, args: Any, kwargs: 
         return surroundings_method(session, method.__self__, method, args, kwargs)
     if isinstance(method.__self__, logging.Logger) and method.__name__ in LOG_METHODS:
         return log(session, method, *args, **kwargs)
-    if isinstance(method.__self__, contextlib.ExitStack) and method.__name__ in managers.STACK_METHODS:
-        return managers.STACK_METHODS[method.__name__](session, method.__self__, *args, **kwargs)
+    if isinstance(method.__self__, contextlib.ExitStack):
+        managers.check_stack(session, method)
+        if method.__name__ in managers.STACK_METHODS:
+            return managers.STACK_METHODS[method.__name__](session, method.__self__, *args, **kwargs)
     if isinstance(method.__func__, types.FunctionType) and handler_of(method.__func__) is None:
         older = not _is_of_new_class(session, method)
         return _call_function(session, method.__func__, (method.__self__, *args), kwargs, of_class=older)

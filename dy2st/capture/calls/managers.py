@@ -38,6 +38,7 @@ def managed(manager: Any) -> Any:
         return contextlib.nullcontext(manager)  # a label of the code of the capture, which does not run with the program
     if session is not None:
         check_manager(session, manager)
+        _check_stack(session, manager)
     if session is not None and kind is _GENERATOR_MANAGER and session.tracker.source_of(manager) is None:
         return _of_generator(session, manager)
     if session is not None and _is_users(kind):
@@ -88,6 +89,36 @@ class _Callback:
         self._function()
 
 
+def check_stack(session: Session, method: types.MethodType) -> None:
+    """Check that a method of a stack of context managers is called in the block that has made the stack.
+
+    Raises:
+        CaptureError: a tensor decides what is on the stack.
+    """
+    stack = method.__self__
+    if method.__name__ not in _CHANGING:
+        return
+    _check_stack(session, stack)
+    allocated = session.allocations.allocated_at(stack)
+    if not session.blocks.at_root and (allocated is None or allocated < session.blocks.region.start):
+        raise errors.CaptureError(
+            f"a tensor decides whether {method.__name__}() of an ExitStack is called",
+            session.here(),
+            fix="write a with statement in the branch or loop, or test the condition in what the stack calls",
+        )
+
+
+def _check_stack(session: Session, manager: Any) -> None:
+    """Refuse a stack of context managers that was there before: what it calls is no part of the program."""
+    if isinstance(manager, contextlib.ExitStack) and session.tracker.source_of(manager) is not None:
+        raise errors.CaptureError(
+            "an ExitStack that was made outside is used in a static function",
+            session.here(),
+            fix="make the stack inside, or keep what it has to call in a list",
+        )
+
+
+_CHANGING = frozenset(("enter_context", "callback", "push", "pop_all", "close"))
 STACK_METHODS: dict[str, Callable[..., Any]] = {"enter_context": enter_context, "callback": callback}
 """What a stack of context managers does with code of the user's."""
 

@@ -10,9 +10,10 @@ from typing import Any
 
 from dy2st import errors
 from dy2st.capture.attributes import access, attributes
+from dy2st.capture.attributes.holders import is_librarys
 from dy2st.capture.branching import keys, lookup, optional, unions
 from dy2st.capture.branching.branch import capture_if
-from dy2st.capture.environment.users_code import has_own, is_library
+from dy2st.capture.environment.users_code import has_own
 from dy2st.capture.looping import iteration
 from dy2st.capture.objects import construction
 from dy2st.capture.operators import comparisons
@@ -155,7 +156,9 @@ def update(session: Session, table: Any, /, *sources: Any, subtracts: bool = Fal
             session.places.write(ContentsPlace(table))
             (table.subtract if subtracts else table.update)(source)
         elif isinstance(table, collections.Counter):
-            _count(session, table, source, -1 if subtracts else 1)
+            is_mapping = not isinstance(source, (dict, list, tuple)) and _is_special(session, dict, source)
+            counts = create(session, dict, (source,), {}) if is_mapping else source
+            _count(session, table, counts, -1 if subtracts else 1)
         else:
             _put(session, table, source)
     if isinstance(table, collections.Counter):
@@ -183,10 +186,12 @@ def _put(session: Session, table: Any, source: Any) -> None:
 
 def _put_named(session: Session, table: Any, source: Any, names: Any) -> None:
     """Put in the items of a mapping of the user's, under the keys that it tells."""
+    if not isinstance(names, (TaggedUnion, tuple)):
+        names = session.call(tuple, names)
     if isinstance(names, TaggedUnion):
         session.over(names, lambda option: _put_named(session, table, source, option))
         return
-    for key in iteration.iterated(session.call(list, names)):
+    for key in iteration.iterated(names):
         _store(session, table, key, access.item(source, key))
 
 
@@ -242,7 +247,7 @@ def _is_special(session: Session, kind: type, source: Any) -> bool:
         return has_own(source, "__iter__") or (optional.has_optional(source) and kind is collections.Counter)
     if not isinstance(source, (list, tuple)):
         names = getattr(type(source), "keys", None)
-        return kind is not collections.Counter and isinstance(names, types.FunctionType) and not is_library(names.__module__)
+        return isinstance(names, types.FunctionType) and not is_librarys(names)
     if kind is collections.Counter:
         return keys.any_open(source)
     return any(

@@ -13,6 +13,9 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
+
+from dy2st.capture.environment.users_code import as_written, is_users_function
 from dy2st.capture.values import storage
 from dy2st_runtime.arrays.calls import in_memory
 
@@ -83,7 +86,8 @@ class SourceTable:
 
     def attribute(self, parent: Source, name: str) -> Source:
         """Return an attribute of the parent's value."""
-        return self._make(("attribute", parent.index, name), parent, f"{parent.name}.{name}", operator.attrgetter(name))
+        step = functools.partial(_attribute_of, name=name)
+        return self._make(("attribute", parent.index, name), parent, f"{parent.name}.{name}", step)
 
     def plain_attribute(self, parent: Source, name: str) -> Source:
         """Return the same without ``__getattr__``."""
@@ -165,6 +169,23 @@ def behind(value: Any) -> Any:
     """Return the object that a proxy stands for; any other value as it is."""
     result = referent(value) if type(value) in PROXIES else None
     return value if result is None else result
+
+
+def follows_reads(kind: type) -> bool:
+    """Tell whether the user's class of an object has a method that is called where an attribute is read, or is not there."""
+    asked = (getattr(kind, name, None) for name in ("__getattribute__", "__getattr__"))
+    return any(method is not torch.nn.Module.__getattr__ and is_users_function(as_written(method)) for method in asked)
+
+
+def _attribute_of(owner: Any, name: str) -> Any:
+    """Return an attribute, past the methods with which a class of the user's follows it: they run where the code reads it."""
+    if not follows_reads(type(owner)):
+        return operator.attrgetter(name)(owner)
+    try:
+        return object.__getattribute__(owner, name)
+    except AttributeError:
+        held = storage.own(owner, name)  # a module's tables are not where Python looks itself
+        return GONE if held is storage.MISSING else held
 
 
 def _without_fallback(owner: Any, name: str) -> Any:

@@ -136,10 +136,16 @@ class _Deep:
             return self._object(part)
         if isinstance(part, HOLDERS) and not isinstance(part, AbstractObject) and not _own_ways(type(part)) and self._is_new(part):
             return self._holder(part)
+        return self._by_own_ways(part)
+
+    def _by_own_ways(self, part: Any) -> Any:
+        """Return the copy of an object whose class says how it is copied."""
         before = {*self.known}
         results = copy.deepcopy(part, self.known)
         for inside in [copied for known, copied in self.known.items() if known not in before and known != id(self.known)]:
             self.session.ownership.own_all(inside)
+            if construction.is_plain(type(inside)):
+                construction.registered(self.session, inside)
         return results if results is part else construction.registered(self.session, results)
 
     def _tensors(self, part: list[Any], known: RuntimeList) -> list[Any]:

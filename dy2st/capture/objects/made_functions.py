@@ -56,6 +56,11 @@ def without_variables(function: types.FunctionType) -> types.FunctionType:
     return function_type
 
 
+def is_of_call(session: Session, value: Any) -> bool:
+    """Tell whether a value is a function that the captured code has made."""
+    return isinstance(value, types.FunctionType) and _comes_from_call(session, value, 0)
+
+
 def is_recreated(session: Session, value: Any) -> bool:
     """Tell whether the captured code has made a function or class that each call can make anew."""
     if session.tracker.source_of(value) is not None:

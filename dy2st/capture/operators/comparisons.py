@@ -11,6 +11,7 @@ import collections.abc
 import dataclasses
 import functools
 import inspect
+import itertools
 import operator as python
 import types
 from collections.abc import Callable, Sequence
@@ -29,7 +30,7 @@ from dy2st.capture.looping import iteration, iterators
 from dy2st.capture.looping.truth import logical_not, truth
 from dy2st.capture.session.session import Session, current, need
 from dy2st.capture.texts import methods
-from dy2st.capture.types import lattice, tensor_traits
+from dy2st.capture.types import lattice, tensor_classes, tensor_traits
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import AbstractSet, contents
 from dy2st.capture.values.kinds import is_symbolic
@@ -44,6 +45,7 @@ CALLS_METHODS_FOR_USER = True
 _SMALL_INTS = range(-5, 257)
 """Of each of these CPython has one object."""
 _VIEWS: tuple[type, ...] = tuple(type(getattr({}, name)()) for name in ("keys", "values", "items"))
+_EQUAL_TABLES = (dict.__eq__, collections.OrderedDict.__eq__)
 _METHODS = (types.MethodType, types.BuiltinMethodType, types.MethodWrapperType)
 _HASHED = (set, frozenset, dict, _VIEWS[0])
 _SEARCHED = (list, tuple, set, frozenset, dict, range, collections.deque, *_VIEWS)
@@ -167,14 +169,49 @@ def _equal(session: Session, left: Any, right: Any) -> Any:
         return ranges.equal(session, left, right)
     if session.lists.of(left) is not None or session.lists.of(right) is not None:
         return equal_lists(session, left, right)
-    if isinstance(left, (tuple, list)) and isinstance(right, type(left) if type(left) is list else tuple):
+    if isinstance(left, (tuple, list)) and isinstance(right, storage.base_of(left)):
         items = [storage.plain(side) for side in (left, right)]  # Python asks no method of their classes
         if len(items[0]) != len(items[1]) or not holds_runtime(left, right):
             return left == right
-        return session.call(all, [same(session, a, b) for a, b in zip(*items, strict=True)])
-    if type(left) is dict and type(right) is dict and holds_runtime(left.values(), right.values()):
-        return left.keys() == right.keys() and session.call(all, [same(session, value, right[key]) for key, value in left.items()])
+        return _all_same(session, [*zip(*items, strict=True)])
+    if _are_tables(left, right) and holds_runtime(storage.contents_of(left), storage.contents_of(right)):
+        return _equal_tables(session, *map(storage.copy_of, (left, right)))
     return _equal_objects(session, left, right)
+
+
+def _are_tables(left: Any, right: Any) -> bool:
+    """Tell whether two values are dicts that are compared as Python does it."""
+    return all(isinstance(side, dict) and type(side).__eq__ in _EQUAL_TABLES for side in (left, right))
+
+
+def _equal_tables(session: Session, left: dict[Any, Any], right: dict[Any, Any]) -> Any:
+    in_order = all(isinstance(side, collections.OrderedDict) for side in (left, right))
+    if len(left) != len(right):
+        return False
+    shared = [*itertools.takewhile(right.__contains__, left)]
+    same_values = _all_same(session, [(left[key], right[key]) for key in shared])
+    return same_values if len(shared) == len(left) and not (in_order and [*left] != [*right]) else False
+
+
+def _all_same(session: Session, pairs: list[tuple[Any, Any]]) -> Any:
+    """Tell whether the values of each pair are alike; those after one that is not are not compared, which might raise."""
+    for index, pair in enumerate(pairs):
+        test, rest = same(session, *pair), pairs[index + 1 :]
+        if not is_symbolic(test):
+            if not test:
+                return False
+        elif all(map(_is_plain, itertools.chain(*rest))):
+            return session.call(all, [test, *(same(session, *pair) for pair in rest)])
+        else:
+            return capture_if_exp(test, functools.partial(_all_same, session, rest), lambda: False)
+    return True
+
+
+def _is_plain(value: Any) -> bool:
+    """Tell whether comparing a value with another one of these does nothing but to tell."""
+    if isinstance(value, torch.Tensor):
+        return not tensor_classes.is_users(type(value)) and not value.dim()
+    return isinstance(value, (*SYMBOLIC_NUMBERS, Text)) or type(value) in (bool, int, float, str, type(None))
 
 
 def _equal_objects(session: Session, left: Any, right: Any) -> Any:
@@ -249,7 +286,7 @@ def not_equal(left: Any, right: Any) -> Any:
         not tuples.one_is(left, right)
         and own is not object.__ne__
         and not isinstance(left, (tuple, list))
-        and type(left) is not dict
+        and not _are_tables(left, right)
     ):
         return left != right
     result = equal(left, right)

@@ -268,7 +268,7 @@ class Describer:
             )
         made_here = id(value) in self.session.allocations.created or isinstance(value, (UserGenerator, Stream))
         made_here = made_here or self.session.tracker.is_fresh(value) or made_modules.holds_abstract(self.session, value)
-        if made_here and not isinstance(value, (type, torch.Size, frozenset)):
+        if (made_here or made_functions.is_of_call(self.session, value)) and not isinstance(value, (type, torch.Size, frozenset)):
             kind = "generator" if isinstance(value, (UserGenerator, Stream)) else type(value).__qualname__
             raise errors.CaptureError(
                 f"{self.session.name} {what} a {kind} that it makes itself",
@@ -280,11 +280,11 @@ class Describer:
         return Const(value)
 
     def _function(self, value: FunctionType, what: str) -> Structure:
-        """Return a function that the captured code has made: each call makes one."""
-        own = made_functions.own_cells(self.session, value)
-        inside = [value.__defaults__, value.__kwdefaults__, vars(value)]
-        cells = [self._variable(cell, what) if cell in own else Const(cell) for cell in value.__closure__ or ()]
-        return FunctionOf(made_functions.without_variables(value), (*(self.described(part, what) for part in inside), *cells))
+        """Return a function that the captured code has made: each call makes one. Cells with equal contents are equal."""
+        own = {*map(id, made_functions.own_cells(self.session, value))}
+        cells = [self._variable(cell, what) if id(cell) in own else Const(cell) for cell in value.__closure__ or ()]
+        inside = (self.described(part, what) for part in (value.__defaults__, value.__kwdefaults__, vars(value)))
+        return FunctionOf(made_functions.without_variables(value), (*inside, *cells))
 
     def _bound(self, value: made_callables.Bound, what: str) -> Structure:
         """Return a method or partial function of what the function makes."""
@@ -311,8 +311,7 @@ class Describer:
     def _each_order(self, table: dict[Any, Any], what: str) -> Structure:
         """Return a dict whose keys are in one of several orders: one of as many dicts."""
         self.session.blocks.key_orders.check(table, self.session.here(), orders.is_unknown)
-        order = self.session.blocks.key_orders.of(table)
-        if not isinstance(order, TaggedUnion):
+        if not isinstance(order := self.session.blocks.key_orders.of(table), TaggedUnion):
             return self._known(orders.reordered(table, order), what)
         ways = tuple(self._known(orders.reordered(table, option), what) for option in order.options.values())
         return TaggedUnionOf(self.describe(order.tag, what), tuple(order.options), ways)

@@ -27,7 +27,16 @@ from dy2st.capture.types.traits import Traits
 from dy2st.capture.values.abstract_objects import AbstractTuple, contents
 from dy2st.capture.values.signals import NeedsApart
 from dy2st.capture.values.storage import MISSING
-from dy2st.capture.values.symbolic import CAPTURE_VALUES, SYMBOLIC_NUMBERS, Choosing, TaggedUnion, options_of, runtime_list
+from dy2st.capture.values.symbolic import (
+    CAPTURE_VALUES,
+    SYMBOLIC_NUMBERS,
+    Choosing,
+    TaggedUnion,
+    Undefined,
+    options_of,
+    runtime_list,
+)
+from dy2st.capture.values.texts import RuntimeString, Text
 from dy2st.capture.writes.places import CellPlace, Place
 from dy2st_runtime.ir.flattening import children, shallow
 from dy2st_runtime.primitives import scalars
@@ -136,11 +145,14 @@ class ChosenTuples:
             return builder.knows(value) or not self._fakes.is_abstract(value)
         if isinstance(value, SYMBOLIC_NUMBERS):
             return builder.can_express(value.node.expr)
-        if isinstance(value, TaggedUnion):
-            return self.is_known_here(value.tag) and all(map(self.is_known_here, value.options.values()))
-        known = runtime_list(contents(value))
+        if isinstance(value, (TaggedUnion, Text)):
+            parts = value.parts if isinstance(value, Text) else (value.tag, *value.options.values())
+            return all(map(self.is_known_here, parts))
+        known = value if isinstance(value, RuntimeString) else runtime_list(contents(value))
         if known is not None:
             return builder.knows(known)
+        if isinstance(value, Undefined):
+            return True
         return not isinstance(value, CAPTURE_VALUES) and all(map(self.is_known_here, (children(value) or ((),))[0]))
 
     def _before(self, value: Any, start: int) -> Iterator[Any]:

@@ -312,6 +312,11 @@ class Outside:
         root.bind(state.abstract, root.placeholder(state.slot.name.replace(".", "_"), state.abstract))
         return state
 
+    def let_go(self) -> None:
+        """Hold nothing from outside any longer."""
+        for held in (self.states, self.cells, self._state_by_id, self.arguments, self._collections, self._tables):
+            held.clear()
+
     def source_of(self, place: Place) -> Source | None:
         """Return where a place came from, if it came from outside."""
         table = self.tracker.table
@@ -335,6 +340,12 @@ class Outside:
         source = source or self.source_of(place)
         if source is not None:
             self._note_read(place, source)
+
+    def ask_presence(self, place: Place) -> None:
+        """Note that the code under capture does something that depends on whether there is anything at a place."""
+        source = None if self._blocks.was_written(place.key) else self.source_of(place)
+        if source is not None:
+            (self.tracker.guards.missing if place.read() is MISSING else self.tracker.guards.present)(source)
 
     def read_at(self, place: Place, value: Any, source: Source) -> None:
         """Do the same of a value that is found at a place, and is held somewhere else."""

@@ -176,6 +176,14 @@ class Session:
         if not self.position.asked_by_torch():
             self.asked.setdefault(what, self.position.locate())
 
+    def let_go(self) -> None:
+        """Hold nothing of what has been met any longer: the capture has ended."""
+        for part in (self.tracker, self.places, self.allocations, self.blocks.may_alias, self.blocks.key_orders):
+            for held in vars(part).values():
+                if isinstance(held, dict):
+                    held.clear()
+        self.outside.let_go()
+
     @contextlib.contextmanager
     def active(self, functions: contextlib.AbstractContextManager[Any]) -> Iterator[BlockBuilder]:
         """Capture everything inside; gives the root block.

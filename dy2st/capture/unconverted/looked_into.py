@@ -63,8 +63,8 @@ _ASKING: tuple[Any, ...] = (list, tuple, iter, enumerate, reversed, zip, map, fi
 """What goes through the keys of a dict in their order."""
 
 
-PASSING_ON: tuple[Any, ...] = (enumerate, zip, reversed, map, filter)
-"""What gives the items of what it gets as they are, so that one of them may be one of several."""
+PASSING_ON: tuple[Any, ...] = (enumerate, zip, reversed, map, filter, len, iter)
+"""What gives the items of what it gets as they are, or asks for none, so that one of them may be one of several."""
 
 
 _STEPPING = frozenset(("join", "extend"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import operator
 import sys
 from collections.abc import Callable, Sequence
@@ -179,13 +180,35 @@ def with_option(value: Any, union: TaggedUnion, option: Any) -> Any:
         return option
     if not isinstance(value, (list, tuple, dict)) or isinstance(value, torch.Size):
         return value
-    parts = list(value.values()) if isinstance(value, dict) else value
+    parts = _parts(value)
     results = [with_option(part, union, option) for part in parts]
     if all(new is old for new, old in zip(results, parts)):
         return value
     if isinstance(value, dict):
-        return dict(zip(value, results))
-    return type(value)._make(results) if hasattr(value, "_make") else type(value)(results)
+        return dict(zip(_base(value).keys(value), results))
+    return _with_parts(value, results)
+
+
+def _base(container: Any) -> Any:
+    """Return the class of Python's own whose methods give what a container holds, past those of a class of the user's."""
+    return next(kind for kind in (collections.OrderedDict, dict, list, tuple) if isinstance(container, kind))
+
+
+def _parts(container: Any) -> list[Any]:
+    base = _base(container)
+    return list(base.values(container) if issubclass(base, dict) else base.__iter__(container))
+
+
+def _with_parts(container: list[Any] | tuple[Any, ...], parts: list[Any]) -> Any:
+    """Return a list or tuple like another one with other items; what its class does when one is made is not done again."""
+    if isinstance(container, tuple):
+        result: Any = tuple.__new__(type(container), parts)
+    else:
+        result = list.__new__(type(container))
+        list.extend(result, parts)
+    if type(container).__dictoffset__:
+        object.__getattribute__(result, "__dict__").update(object.__getattribute__(container, "__dict__"))
+    return result
 
 
 def union_in(value: Any) -> TaggedUnion | None:
@@ -197,7 +220,7 @@ def union_in(value: Any) -> TaggedUnion | None:
             return part
         if isinstance(part, (list, tuple, dict)) and id(part) not in seen:
             seen.add(id(part))
-            waiting += reversed(list(part.values()) if isinstance(part, dict) else part)
+            waiting += reversed(_parts(part))
     return None
 
 

@@ -89,12 +89,13 @@ class ItemPlace:
     def read(self) -> Any:
         if isinstance(self.owner, dict):
             return dict.get(self.owner, self.item, MISSING)
-        return self.owner[self.item] if self.item < len(self.owner) else MISSING
+        base = storage.base_of(self.owner)
+        return base.__getitem__(self.owner, self.item) if self.item < base.__len__(self.owner) else MISSING
 
     def write(self, value: Any) -> None:
         if not isinstance(self.owner, dict):
             if value is not MISSING:
-                self.owner[self.item] = value
+                storage.base_of(self.owner).__setitem__(self.owner, self.item, value)
         elif value is not MISSING:
             storage.base_of(self.owner).__setitem__(self.owner, self.item, value)
         elif dict.__contains__(self.owner, self.item):

@@ -115,7 +115,7 @@ class ArgumentCode:
             self.out.need(f"type({name}) is {self.out.constant(factory)}", f"len({name}) == {len(structure.items)}")
             keys: Sequence[Any] = structure.keys if isinstance(structure, DictOf) else range(len(structure.items))
             if isinstance(structure, DictOf):
-                self.out.need(keys_are(self.out, name, list(keys)))
+                self.out.need(keys_are(self.out, name, list(keys), factory))
             if not isinstance(structure, TupleOf):
                 self._containers.append(name)
             for key, item in zip(keys, structure.items):

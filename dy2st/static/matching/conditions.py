@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from dy2st.capture.environment.same_contents import TensorShape, same_keys
+from dy2st.capture.environment.same_contents import MAPPINGS, TensorShape, same_keys
 from dy2st.capture.types.tensor_classes import is_users
 from dy2st.capture.types.value_types import same_constant
 from dy2st.static.matching.code import Writer
@@ -42,10 +42,20 @@ def is_none_of(value: str, others: Sequence[str]) -> str:
     return f"id({value}) not in {{{', '.join(f'id({other})' for other in others)}}}"
 
 
-def keys_are(out: Writer, text: str, keys: list[Any]) -> str:
-    """Return the keys of a dict; equal strings are the same, equal numbers may be of another type."""
+def is_pythons(kind: type) -> bool:
+    """Tell whether the methods of a container are Python's own: with those of the user's, it is asked past them."""
+    return kind.__module__ in ("builtins", "collections")
+
+
+def keys_are(out: Writer, text: str, keys: Any, kind: type) -> str:
+    """Return the keys of a dict, or how many items another container has.
+
+    Equal strings are the same, equal numbers may be of another type.
+    """
+    if is_pythons(kind) and not issubclass(kind, MAPPINGS):
+        return f"len({text}) == {keys}"
     kept = out.constant(keys)
-    alike = all(type(key) is str for key in keys)
+    alike = is_pythons(kind) and all(type(key) is str for key in keys)
     return f"[*{text}] == {kept}" if alike else f"{out.constant(same_keys)}({text}, {kept})"
 
 

@@ -10,12 +10,22 @@ import torch
 from torch._C._dynamo.guards import TensorGuards
 
 from dy2st.capture.environment.guards import Guard
-from dy2st.capture.environment.same_contents import HOOKS, MAPPINGS, ClassShape, ModuleShape, TensorShape, is_frozen, same_frozen
-from dy2st.capture.environment.sources import GONE, Source, fetch, held_item, step
+from dy2st.capture.environment.same_contents import HOOKS, ClassShape, ModuleShape, TensorShape, is_frozen, same_frozen
+from dy2st.capture.environment.sources import GONE, Source, fetch, follows_reads, held_item, step
 from dy2st.capture.outputs.captured import Captured
 from dy2st.static.calls.call import Call
 from dy2st.static.matching.code import Writer
-from dy2st.static.matching.conditions import FEW, PLAIN_TENSORS, are_distinct, equal, is_none_of, is_plain, keys_are, tensor
+from dy2st.static.matching.conditions import (
+    FEW,
+    PLAIN_TENSORS,
+    are_distinct,
+    equal,
+    is_none_of,
+    is_plain,
+    is_pythons,
+    keys_are,
+    tensor,
+)
 
 _MEMBERS = ("_parameters", "_buffers", "_modules")
 """Where a module keeps what is not in its ``__dict__``, in the order in which it looks."""
@@ -175,7 +185,7 @@ class SourceCode:
         """Return an item, as :func:`~dy2st.capture.environment.sources.held_item` finds it."""
         assert source.parent is not None
         owner = self.values[source.parent.index]
-        if isinstance(owner, dict) and type(owner) is not dict:
+        if type(owner) is not dict and (isinstance(owner, dict) or not is_pythons(type(owner))):
             return f"{self.out.constant(held_item)}({parent}, {key})"
         return f"{parent}[{key}]"
 
@@ -183,6 +193,8 @@ class SourceCode:
         """Return an attribute; of a module that has it itself, from its ``__dict__``."""
         assert source.parent is not None
         owner = self.values[source.parent.index]
+        if follows_reads(type(owner)):
+            return f"{self.out.constant(source.step)}({self.registers[source.parent.index]})"
         if source.parent.index not in self._tables:
             return plainly
         table = self._tables[source.parent.index]
@@ -226,8 +238,7 @@ class SourceCode:
         if guard.kind == "keys":
             kind = type(guard.data) if is_frozen(guard.data) else guard.data
             kept = self.out.constant(kind)
-            keys = keys_are(self.out, value, guard.value) if issubclass(kind, MAPPINGS) else f"len({value}) == {guard.value}"
-            return [f"type({value}) is {kept}", keys]
+            return [f"type({value}) is {kept}", keys_are(self.out, value, guard.value, kind)]
         if guard.kind == "tensor" and isinstance(guard.data, TensorShape) and guard.data.own is None:
             return tensor(self.out, value, guard.data)
         if guard.kind == "module" and isinstance(guard.data, ModuleShape) and not guard.data.hooks:

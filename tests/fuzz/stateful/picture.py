@@ -112,7 +112,8 @@ class Picture:
             for key in keys:
                 self.add(f"{path}[{key!r}]", dict.__getitem__(value, key))
         elif isinstance(value, (list, collections.deque)):
-            self.lines.append(f"{path}: {len(value)} items")
+            count = list.__len__(value) if isinstance(value, list) else len(value)
+            self.lines.append(f"{path}: {count} items")
             for index, item in enumerate(list.__iter__(value) if isinstance(value, list) else value):
                 self.add(f"{path}[{index}]", item)
         elif isinstance(value, (set, frozenset)):

@@ -74,6 +74,7 @@ def objects(p: Paths) -> list[str]:
             [f'{o}.__dict__["extra"] = {t}'],
             _guarded(p, f'"extra" in vars({o})', f"del {o}.extra"),
             [f'y = getattr({o}, "extra", y)'],
+            ["try:", f"    del {o}.extra", "except AttributeError:", "    j = 7"],
         ]
     if "subclass of dict" in p.world.extras:
         forms += [[f"tab[{p.key()}] = {t}"], [f"y = tab[{p.key()}]"], [f"tab.pop({p.key()}, None)"], ["y = y + len(tab)"]]
@@ -81,6 +82,20 @@ def objects(p: Paths) -> list[str]:
             _guarded(p, f"{p.key()} in tab", f"tab.pop({p.key()}, None)"),
             _guarded(p, "'a' in tab", "del tab['a']"),
             ["j = 1 if tab else 2"],
+        ]
+    if "subclass of list" in p.world.extras:
+        forms += [
+            [f"rows[0] = {t}"],
+            ["y = y + rows[-1]"],
+            ["y = y + len(rows)"],
+            ["for v in rows:", "    y = y + v"],
+            [f"rows[1] = {o}.opt"],
+        ]
+        forms += [
+            ["j = int(rows == [j, 0])"],
+            ["j = 1 if rows else 2"],
+            ["j = len([*rows])"],
+            ["rows[0], rows[1] = rows[1], rows[0]"],
         ]
     if p.local["O"]:
         forms += [[f"o = {q}"], [f"o = {q} if {p.test()} else {p.object()}"], [f"o = Box({t})"]]
@@ -94,6 +109,10 @@ def classes(p: Paths) -> list[str]:
     names = [name for name in p.world.names("O") or p.local["O"]]
     o, t, members = p.choices.pick(names), p.tensor(), p.world.members
     forms = [[f"y = {o}.step({t})"], [f"{o}.step({t})"]]
+    forms += [
+        [f"j = int((j, {t}) == (7, 0))"],
+        [f"j = int({{'a': j, 'b': {o}.h}} == {{'a': 7, 'b': 0}})"],
+    ]  # which may raise, or not
     if "put" in members:
         forms += [[f"{o}.put({t}).put(x)"], [f"{p.choices.pick(p.roots('O'))}.opt = {o}.put({t}).h"]]
     if "property" in members:

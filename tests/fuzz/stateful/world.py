@@ -91,6 +91,27 @@ class Table(dict):
 
 tab = Table(a=torch.zeros(2))
 """,
+    "subclass of list": """\
+class Rows(list):
+    def __init__(self, *rows):
+        self.made = vars(self).get("made", 0) + 1
+        super().__init__(rows)
+
+    def __iter__(self):
+        self.gone_through = vars(self).get("gone_through", 0) + 1
+        return super().__iter__()
+
+    def __bool__(self):
+        self.asked = vars(self).get("asked", 0) + 1
+        return True
+
+    def __getitem__(self, key):
+        self.taken = vars(self).get("taken", 0) + 1
+        return super().__getitem__(key)
+
+
+rows = Rows(torch.zeros(2), torch.ones(2))
+""",
 }
 METHODS = {
     "step": """\
@@ -127,6 +148,12 @@ def __getattr__(self, name):
     if name.startswith("_"):
         raise AttributeError(name)
     return 42
+""",
+    "getattribute": """\
+def __getattribute__(self, name):
+    if name == "h":
+        object.__setattr__(self, "c", object.__getattribute__(self, "__dict__").get("c", 0) + 1)
+    return super().__getattribute__(name)
 """,
     "setattr": """\
 def __setattr__(self, name, value):
@@ -274,7 +301,7 @@ def _fits(member: str, kind: str) -> bool:
         return kind in ("plain", "module", "subclass")
     if member == "eq":
         return kind != "module"
-    return not (member in ("getattr", "setattr") and kind in ("slots", "module", "dataclass"))
+    return not (member in ("getattr", "getattribute", "setattr") and kind in ("slots", "module", "dataclass"))
 
 
 def _box(kind: str, members: frozenset[str]) -> str:
