@@ -190,6 +190,32 @@ def of_recurrent(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tu
     return tuple(tensor.requires_grad_().clone() for tensor in result)
 
 
+# -- what asks for contents only to check them ----------------------------------------------------------------------------
+
+_COVARIANCES = present("cov.default", "corrcoef.default")
+_CTC_LOSSES = present("ctc_loss.IntList", "ctc_loss.Tensor")
+_LENGTHS_AND_MORE = ("targets", "input_lengths", "target_lengths", "blank", "reduction", "zero_infinity")
+_MEAN = 1
+
+
+def of_checked(session: Capturing, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return the result of an operation whose shape no contents decide that it asks for; ``None`` for any other."""
+    if func in _COVARIANCES:
+        matrix = args[0] if args else kwargs["self"]
+        if matrix.dim() == 2 and not isinstance(matrix.shape[0], int):  # one row gives no matrix
+            return None
+        given = ((*args[:2], None, *args[3:]), {**kwargs, **({"fweights": None} if "fweights" in kwargs else {})})
+        shown = learned(session, func, given[0][: len(args)], given[1], RuntimeError())  # zeros that are made up are no weights
+        return None if shown is None else shown.result
+    if func not in _CTC_LOSSES or not args or torch.is_autocast_enabled(args[0].device.type):
+        return None
+    named = dict(zip(_LENGTHS_AND_MORE, args[1:])) | kwargs
+    logits: torch.Tensor = args[0]
+    sizes = logits.shape[1:-1] if named.get("reduction", _MEAN) == 0 else ()
+    result = logits.new_empty(sizes)
+    return result.requires_grad_().clone() if torch.is_grad_enabled() and logits.requires_grad else result
+
+
 # -- symbolic numbers --------------------------------------------------------------------------------------------------------
 #
 # The fake kernels of some operators ask which number a symbolic float or bool is, as that of ``sub(a, b, alpha=x)`` does, or of
