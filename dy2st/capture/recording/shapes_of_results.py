@@ -192,6 +192,7 @@ def of_recurrent(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tu
 
 # -- what asks for contents only to check them ----------------------------------------------------------------------------
 
+_PADDED = present("pad_sequence.default")
 _COVARIANCES = present("cov.default", "corrcoef.default")
 _CTC_LOSSES = present("ctc_loss.IntList", "ctc_loss.Tensor")
 _LENGTHS_AND_MORE = ("targets", "input_lengths", "target_lengths", "blank", "reduction", "zero_infinity")
@@ -200,6 +201,8 @@ _MEAN = 1
 
 def of_checked(session: Capturing, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return the result of an operation whose shape no contents decide that it asks for; ``None`` for any other."""
+    if func in _PADDED:
+        return _padded(session, *args, **kwargs)
     if func in _COVARIANCES:
         matrix = args[0] if args else kwargs["self"]
         if matrix.dim() == 2 and not isinstance(matrix.shape[0], int):  # one row gives no matrix
@@ -214,6 +217,26 @@ def of_checked(session: Capturing, func: Any, args: tuple[Any, ...], kwargs: dic
     sizes = logits.shape[1:-1] if named.get("reduction", _MEAN) == 0 else ()
     result = logits.new_empty(sizes)
     return result.requires_grad_().clone() if torch.is_grad_enabled() and logits.requires_grad else result
+
+
+def _padded(
+    session: Capturing,
+    sequences: Sequence[torch.Tensor],
+    batch_first: bool = False,
+    padding_value: float = 0.0,
+    side: str = "right",
+) -> torch.Tensor | None:
+    """Return what ``pad_sequence`` gives for sequences whose lengths cannot be compared; ``None`` where they can."""
+    lengths = [sequence.shape[0] for sequence in sequences]
+    trailing = sequences[0].shape[1:]
+    is_known = all(_are_equal_sizes(session, first, second) is not None for first in lengths for second in lengths)
+    fits = all(len(other.shape) == len(trailing) + 1 and tuple(other.shape[1:]) == tuple(trailing) for other in sequences)
+    if is_known or not fits or any(not isinstance(size, int) for size in trailing):
+        return None
+    longest = session.shapes.fresh_int(size=True)
+    result = sequences[0].new_empty([*((len(lengths), longest) if batch_first else (longest, len(lengths))), *trailing])
+    needs_gradient = torch.is_grad_enabled() and any(sequence.requires_grad for sequence in sequences)
+    return result.requires_grad_().clone() if needs_gradient else result
 
 
 # -- symbolic numbers --------------------------------------------------------------------------------------------------------
