@@ -100,7 +100,7 @@ class ConversionError(Dy2stError, SyntaxError):
 class UnsupportedSyntaxError(ConversionError):
     """A statement that has no meaning in a static program.
 
-    Cause: the static function is a generator or a coroutine, looks at its local variables (`locals()`, `eval`), or a jump in
+    Cause: the static function is a generator or a coroutine, looks at its local variables by `eval`, or a jump in
     `finally` drops another jump.
     Example: `@to_static def f(x): yield x`.
     Fix: what the message says to write instead, or keep the function as it is with `@dy2st.not_to_static`.

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import gast
 
 from dy2st.analysis.exits import may_jump, may_leave
+from dy2st.analysis.local_tables import kept_table
 from dy2st.analysis.scopes import NESTED_SCOPES, outside_parts
 from dy2st.analysis.yielding import has_yield, skippable_yield
 from dy2st.errors import UnsupportedSyntaxError
@@ -19,8 +20,9 @@ _AWAIT = f"a static program cannot await; do the waiting in the caller, {_EXCLUD
 _YIELDS = (gast.Yield, gast.YieldFrom)
 _AWAITS = (gast.Await, gast.AsyncFor, gast.AsyncWith)
 _LOCALS = f"which become cells of generated functions; name the variables instead, {_EXCLUDE}"
-_LOOKS_AT_LOCALS = {"locals": 0, "vars": 0, "dir": 0, "eval": 1, "exec": 1}
-"""Builtins that look at local variables when they get no more arguments than this."""
+_ONE_TABLE = "each call may change the dict of the one before; call it once, outside of loops and comprehensions"
+_LOOKS_AT_LOCALS = {"dir": 0, "eval": 1, "exec": 1}
+"""Builtins that look at local variables when they get no more arguments than this, beside those that give a dict of them."""
 
 
 def check_fence(node: gast.FunctionDef | gast.AsyncFunctionDef, filename: str) -> None:
@@ -30,6 +32,9 @@ def check_fence(node: gast.FunctionDef | gast.AsyncFunctionDef, filename: str) -
     """
     if isinstance(node, gast.AsyncFunctionDef):
         raise _unsupported(node, filename, f"an async function cannot be static; make it a plain function, {_EXCLUDE}")
+    kept = kept_table(node)
+    if kept is not None:
+        raise _unsupported(kept, filename, f"{kept.func.id}() is kept, and called again: {_ONE_TABLE}, {_EXCLUDE}")
     for inner in _own_nodes(node.body):
         if isinstance(inner, _AWAITS):
             raise _unsupported(inner, filename, _AWAIT)

@@ -6,7 +6,7 @@
     def g(): ...                def g(): ...
 
 Builtins that look at the frame of their caller (`globals()`, `eval(text, names)`) are left alone, and so are `breakpoint()`
-and `pdb.set_trace()`, which stop there; those that look at its local variables are refused (see analysis/fence.py).
+and `pdb.set_trace()`, which stop there; those that run text with its local variables are refused (see analysis/fence.py).
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from dy2st.constructs.context import Context
 from dy2st.constructs.debugger import starts_debugger
 from dy2st.constructs.registry import Phase, operator, rewrites
 
-FRAME_BUILTINS = frozenset({"locals", "globals", "vars", "dir", "eval", "exec"})
-"""Builtins that look at the frame of their caller; ``vars`` and ``dir`` only without an argument."""
+FRAME_BUILTINS = frozenset({"globals", "dir", "eval", "exec"})
+"""Builtins that look at the frame of their caller; ``dir`` only without an argument."""
 
 
 @rewrites(gast.Call, Phase.CALLS)
 def rewrite_call(node: gast.Call, context: Context) -> gast.expr:
     """Rewrite every call of the user's."""
     is_frame_builtin = isinstance(node.func, gast.Name) and node.func.id in FRAME_BUILTINS
-    if is_frame_builtin and node.func.id in ("vars", "dir"):
+    if is_frame_builtin and node.func.id == "dir":
         is_frame_builtin = not node.args
     if context.is_generated_call(node) or is_frame_builtin or starts_debugger(node.func):
         is_names = is_frame_builtin and node.func.id == "globals" and not node.args

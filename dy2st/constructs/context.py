@@ -48,12 +48,16 @@ class Context:
     """Whether it is a generator function."""
     declared_globals: tuple[str, ...] = ()
     declared_nonlocals: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
+    """All that the function sees by name but the module's, in the order in which Python's table of them has them."""
     operators: str = names.OPERATORS
     plain: frozenset[int] = frozenset()
     """The identities of `if`, `while` and `for` statements that stay as they are, because a `yield` stands in them."""
     plan: BlockPlan = field(default_factory=BlockPlan)
     labels: dict[int, tuple[str, ...]] = field(default_factory=dict)
     """The names for the functions of each block statement, by its identity."""
+    unchecked: dict[int, gast.AST] = field(default_factory=dict)
+    """Reads of names that may hold the undefined marker, and get it, by identity."""
     marked: set[str] = field(default_factory=set)
     """Names that may hold the undefined marker: reading them goes through an operator."""
     generated: set[str] = field(default_factory=set)

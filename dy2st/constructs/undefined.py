@@ -56,7 +56,7 @@ def lost_names(context: Context) -> tuple[str, ...]:
 @rewrites(gast.Name, Phase.ACCESS)
 def rewrite_name(node: gast.Name, context: Context) -> gast.expr:
     """Check the reads of names that may hold the marker."""
-    if not isinstance(node.ctx, gast.Load):
+    if not isinstance(node.ctx, gast.Load) or id(node) in context.unchecked:
         return node
     name = template.constant(node.id, node)
     if node.id in context.marked and node.id in context.declared_globals:

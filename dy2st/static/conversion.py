@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import threading
 import types
 import weakref
@@ -236,5 +237,12 @@ def _context(tree: gast.FunctionDef, class_name: str | None, code: types.CodeTyp
         declared_globals=use.global_names,
         declared_nonlocals=use.nonlocal_names,
         assigned=frozenset(use.writes),
+        variables=_variables(code, {*parameters(tree), *local_names, *code.co_freevars}),
         operators=namer.fresh(names.OPERATORS),
     )
+
+
+def _variables(code: types.CodeType, known: set[str]) -> tuple[str, ...]:
+    """Return the names in ``locals()`` in their order; Python may know more, those of comprehensions."""
+    own = code.co_varnames if sys.version_info >= (3, 11) else [name for name in code.co_varnames if name not in code.co_cellvars]
+    return tuple(name for name in dict.fromkeys((*own, *code.co_cellvars, *code.co_freevars)) if name in known)

@@ -33,7 +33,8 @@ REJECTED = {
         13,
         "break inside",
     ),
-    "locals": ("def f(x):\n    return locals()\n", 2, 12, "looks at local variables"),
+    "locals in a loop": ("def f(x):\n    for y in x:\n        x = locals()\n", 3, 13, "may change the dict of the one before"),
+    "locals in a comprehension": ("def f(x):\n    return [locals() for y in x]\n", 2, 13, "may change the dict of the one before"),
     "eval": ("def f(x):\n    return eval('x')\n", 2, 12, "looks at local variables"),
 }
 ACCEPTED = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 import dy2st
 from tests.oracle import agree
@@ -172,3 +173,40 @@ def test_attention_over_as_many_words_as_the_program_counts_takes_a_row_for_a_ma
         return torch.nn.functional.scaled_dot_product_attention(heads, heads, heads, attn_mask=mask)
 
     agree(program, [(torch.randn(2, 6, 16, requires_grad=True), torch.tensor(n)) for n in (5, 1, 3)])
+
+
+ROWS = [
+    torch.tensor([1.0, 2.0, -1.0]),
+    torch.tensor([3.0, -1.0, 0.5]),
+    torch.tensor([1.0, -1.0, -2.0]),
+    torch.tensor([1.0, 2.0, 3.0]),
+]
+
+
+def test_rows_of_a_mask_are_unpacked_or_raise():
+    def f(x):
+        a, b = x[x > 0]
+        return a * b, a.dim()
+
+    agree(f, [row.clone().requires_grad_() for row in ROWS])
+
+
+def test_rows_are_unpacked_in_nested_targets_and_branches():
+    def f(x):
+        first, (a, b) = x, torch.stack([x, x * 2]).view(-1, 3)[x[:2].abs() > 0]
+        if x.sum() > 0:
+            [(c, d)] = [x[x != 0.5][:2]]
+            a = a + c
+        return first, a, b
+
+    agree(f, ROWS)
+
+
+def test_sequences_of_any_lengths_are_padded():
+    def f(x):
+        parts = [x[x > 0], x * 2, x[x < 0]]
+        padded = pad_sequence(parts, batch_first=True, padding_value=-1.0)
+        mask = padded != -1
+        return padded, pad_sequence([part[:, None] for part in parts[::2]]), mask.sum(1), padded.shape[1]
+
+    agree(f, [row.clone().requires_grad_() for row in ROWS])

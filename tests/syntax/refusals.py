@@ -56,10 +56,16 @@ async def asynchronous(x):
     return x
 
 
-@CHAPTER.refused("`locals()`", calls=signs(), error=UnsupportedSyntaxError, says="name the variables instead")
-def looks_at_locals(x):
+@CHAPTER.refused(
+    "`locals()` that is kept, called again",
+    calls=signs(),
+    error=UnsupportedSyntaxError,
+    says="may change the dict of the one before",
+)
+def keeps_locals(x):
+    before = locals()
     y = x * 2
-    return locals()["y"]
+    return before, locals()["y"]
 
 
 @CHAPTER.refused(

@@ -68,6 +68,15 @@ def keys(x):
     return "b" in d, d.get("b", x), len(d), d
 
 
+@CHAPTER.captured("`locals()`, with a variable that is bound on some ways only", XS)
+def table_of_locals(x):
+    y = x * 2
+    if x.sum() > 0:
+        z = y + 1
+    table = locals()
+    return list(table), table["y"], table.get("z", x)
+
+
 @CHAPTER.captured("`OrderedDict`, `defaultdict`, `Counter`, `deque` of a fixed length", XS)
 def collection(x):
     ordered, lists = collections.OrderedDict(a=x, b=x * 2), collections.defaultdict(list)

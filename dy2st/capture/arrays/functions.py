@@ -16,6 +16,7 @@ import torch
 from dy2st import errors
 from dy2st.capture.arrays import conversions, recorded
 from dy2st.capture.arrays.array import CapturedArray
+from dy2st.capture.environment.users_code import module_of
 from dy2st.capture.objects import hidden_state
 from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.recording.patches import methods_patch
@@ -97,8 +98,8 @@ def _creates(function: Any) -> bool:
 def _is_numpys(function: Any) -> bool:
     if isinstance(function, np.ufunc) or isinstance(getattr(function, "__self__", None), np.ufunc):
         return True
-    module = getattr(function, "__module__", None)
-    if not isinstance(module, str) or not (module == "numpy" or module.startswith("numpy.")):
+    module = module_of(function)
+    if not (module == "numpy" or module.startswith("numpy.")):
         return False
     is_class = isinstance(function, type)
     return (callable(function) and not is_class) or (is_class and issubclass(function, np.generic))
@@ -198,7 +199,7 @@ _MAKERS = (torch.from_numpy, torch.as_tensor, torch.asarray, torch.tensor)
 def _is_torchs(function: Any) -> bool:
     if isinstance(getattr(function, "__self__", None), torch.Tensor):
         return True
-    module = getattr(function, "__module__", None) or getattr(getattr(function, "__objclass__", None), "__module__", None) or ""
+    module = module_of(function) or getattr(getattr(function, "__objclass__", None), "__module__", None) or ""
     return module.partition(".")[0] == "torch" or isinstance(getattr(function, "__self__", None), type(torch._C._VariableFunctions))
 
 

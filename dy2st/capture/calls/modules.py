@@ -15,7 +15,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 from dy2st import errors
 from dy2st.capture.branching.branch import capture_if_exp
-from dy2st.capture.calls import autograd_functions
+from dy2st.capture.calls import autograd_functions, outer_hooks
 from dy2st.capture.environment.capture_lock import CAPTURE_LOCK
 from dy2st.capture.environment.same_contents import PATCH_MARK
 from dy2st.capture.environment.users_code import is_skipped
@@ -73,7 +73,10 @@ def _call_with_hooks(session: Session, module: torch.nn.Module, call: _Call, arg
         extra = (kwargs,) if hook_id in module._forward_hooks_with_kwargs else ()
         changed = call(hook, module, args, *extra, result)
         result = _changed(session, changed, result)
-    return _hook_outputs(session, hook_node, result) if hooked else result
+    if not hooked:
+        return result
+    session.gradients.hook_checks.append(outer_hooks.of_module(session, module, args, result))
+    return _hook_outputs(session, hook_node, result)
 
 
 def _with_settings(session: Session, module: torch.nn.Module, forward: Callable[[], Any]) -> Any:

@@ -67,7 +67,23 @@ def is_skipped(function: Any) -> bool:
 
 def is_in_skipped_package(function: Any) -> bool:
     """Tell whether a function is of one of :data:`SKIPPED_PACKAGES`, those parts that are converted as well."""
-    return _is_in(getattr(function, "__module__", None) or "", SKIPPED_PACKAGES)
+    return _is_in(module_of(function), SKIPPED_PACKAGES)
+
+
+def module_of(function: Any) -> str:
+    """Return the module of a function or class: ``functools.wraps`` gives the module of what is decorated to a user's function."""
+    named = getattr(function, "__module__", None)
+    name = named if isinstance(named, str) else ""
+    code = function.__func__ if isinstance(function, types.MethodType) else function
+    if not isinstance(code, types.FunctionType) or not _is_in(name, SKIPPED_PACKAGES):
+        return name
+    own = code.__globals__.get("__name__")
+    return own if isinstance(own, str) and not _decorates(own) else name
+
+
+def _decorates(module: str) -> bool:
+    """Tell whether a module has decorators with which libraries decorate their own functions."""
+    return is_library(module) or module == "typing_extensions"
 
 
 def is_part_of_library(function: Any) -> bool:

@@ -8,6 +8,7 @@ not run in a backward pass of the same program, which would not know of it.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -36,7 +37,7 @@ def _register(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[s
     if is_before and _uses_program(session, hook):
         node = session.builder.call(control.call_, (register_block, (tensor, _block(session, tensor, hook)), {}))
     else:
-        session.gradients.hook_checks.append(lambda: _captured(session, tensor, hook, not is_before))
+        session.gradients.hook_checks.append(lambda: apart(session, tensor, hook, not is_before))
         node = session.builder.call(control.call_, (func, (tensor, hook), {}))
     handle = session.call(written_out.HookHandle)
     session.builder.stands_for(handle, node)
@@ -52,7 +53,7 @@ def _uses_program(session: Session, hook: Any) -> bool:
 
 def _block(session: Session, tensor: torch.Tensor, hook: Any) -> RuntimeFunction:
     """Record a hook as a block that takes the gradient and gives another one, or ``None``."""
-    outcome = _captured(session, tensor, hook)
+    outcome = apart(session, tensor, hook)
     result = None if outcome.dead else outcome.result
     if result is not None and not isinstance(result, torch.Tensor):
         raise _refused(session, hook, f"gives a {type(result).__name__} on some ways")
@@ -65,7 +66,7 @@ def _block(session: Session, tensor: torch.Tensor, hook: Any) -> RuntimeFunction
     return value
 
 
-def _captured(session: Session, tensor: torch.Tensor, hook: Any, takes_tensor: bool = False) -> Outcome:
+def apart(session: Session, tensor: torch.Tensor, hook: Any, takes_tensor: bool = False) -> Outcome:
     """Capture a hook apart.
 
     Args:
@@ -77,17 +78,23 @@ def _captured(session: Session, tensor: torch.Tensor, hook: Any, takes_tensor: b
     Raises:
         CaptureError: it writes something that a program which calls it would not know of, or cannot be looked into.
     """
+    return called_apart(session, hook, lambda: session.call(hook, gradient(session, tensor, takes_tensor)))
+
+
+def gradient(session: Session, tensor: torch.Tensor, takes_tensor: bool = False) -> torch.Tensor:
+    """Return what stands for the gradient of a tensor in a block for it, or for the tensor itself."""
     kind = kind_of(session.outside.adopted(tensor))
     kind = dataclasses.replace(kind, strides=None, requires_grad=takes_tensor, is_leaf=True, kind=torch.Tensor)
+    value: torch.Tensor = session.new_value(kind)
+    session.builder.bind(value, session.builder.placeholder("grad", value))
+    return value
 
-    def body() -> Any:
-        value = session.new_value(kind)
-        session.builder.bind(value, session.builder.placeholder("grad", value))
-        return session.call(hook, value)
 
+def called_apart(session: Session, hook: Any, call: Callable[[], Any]) -> Outcome:
+    """Capture the call of a hook apart; see :func:`apart`."""
     session.transforms.append("backward")
     try:
-        outcome = run_branch(session, body, ())
+        outcome = run_branch(session, call, ())
     except NeedsRuntimeList:
         raise _refused(session, hook, "changes a list that is older") from None
     finally:

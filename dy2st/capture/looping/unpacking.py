@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from dy2st.capture.branching.assertions import check
 from dy2st.capture.containers import lists
 from dy2st.capture.containers.iterables import Columns, RuntimeIterable, Stream
@@ -41,6 +43,8 @@ def expanded(session: Session, value: Any, pattern: Pattern) -> Any:
         value = _columns(session, value, pattern)
     if isinstance(value, (Stream, RuntimeIterable, RuntimeRange, TaggedUnion)):
         value = iteration.collected(value)
+    if isinstance(value, torch.Tensor) and value.dim() and not isinstance(value.shape[0], int) and STAR not in pattern:
+        value = _rows(session, value, len(pattern))
     known = session.lists.of(contents(value))
     if known is not None:
         value = _parts(session, known, pattern)
@@ -69,14 +73,25 @@ def _columns(session: Session, columns: Columns, pattern: tuple[Pattern, ...]) -
     return [column() for column in columns.columns]
 
 
-def _parts(session: Session, items: RuntimeList, pattern: tuple[Pattern, ...]) -> list[Any]:
-    length, starred = lists.length(session, items), STAR in pattern
-    wanted = len(pattern) - starred
+def _rows(session: Session, tensor: torch.Tensor, wanted: int) -> tuple[torch.Tensor, ...]:
+    """Return the rows of a tensor whose number only the program knows, where there are as many as targets."""
+    _check_length(session, tensor.shape[0], wanted, starred=False)
+    return tensor.narrow(0, 0, wanted).unbind(0)
+
+
+def _check_length(session: Session, length: Any, wanted: int, *, starred: bool) -> None:
     expected = f"at least {wanted}" if starred else str(wanted)
     few = Text((f"not enough values to unpack (expected {expected}, got ", (length, None, ""), ")"))
     check(session, length >= wanted, ValueError, few)
     if not starred:
         check(session, length <= wanted, ValueError, f"too many values to unpack (expected {wanted})")
+
+
+def _parts(session: Session, items: RuntimeList, pattern: tuple[Pattern, ...]) -> list[Any]:
+    length, starred = lists.length(session, items), STAR in pattern
+    wanted = len(pattern) - starred
+    _check_length(session, length, wanted, starred=starred)
+    if not starred:
         return [lists.get(session, items, position) for position in range(wanted)]
     star = pattern.index(STAR)
     after = wanted - star

@@ -79,6 +79,8 @@ class Recorder(ProxyTorchDispatchMode):
         """Whether an operation runs: what Python does for it is the operation's own, and is not recorded."""
         self._learned: Learned | None = None
         """What the real kernel has shown of the operation's result, where the fake one does not give it."""
+        self.instead: tuple[Any, Any, Any] | None = None
+        """The operator and operands that are recorded for one that runs with numbers that are made up."""
         self._stale_views = StaleViews()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -156,6 +158,8 @@ class Recorder(ProxyTorchDispatchMode):
 
     def _recorded(self, func: Any, args: Any, kwargs: Any, result: Any) -> Any:
         tree_map_only(FakeTensor, self._check_result, result)
+        if self.instead is not None and self.instead[0] is func:
+            (_, args, kwargs), self.instead = self.instead, None
         self.session.builder.call(func, args, kwargs, result)
         self._check_learned(func)
         self.session.checks.emit()
@@ -183,8 +187,8 @@ class Recorder(ProxyTorchDispatchMode):
 
     def _run(self, func: Any, args: Any, kwargs: Any) -> Any:
         result = shapes_of_results.of_recurrent(func, args, kwargs)
-        if result is None:
-            result = shapes_of_results.of_attention(self.session, func, args, kwargs)
+        for known in (shapes_of_results.of_attention, shapes_of_results.of_checked):
+            result = known(self.session, func, args, kwargs) if result is None else result
         self._learned = None
         if result is not None:
             return result

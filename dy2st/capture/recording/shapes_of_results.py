@@ -190,6 +190,55 @@ def of_recurrent(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tu
     return tuple(tensor.requires_grad_().clone() for tensor in result)
 
 
+# -- what asks for contents only to check them ----------------------------------------------------------------------------
+
+_PADDED = present("pad_sequence.default")
+_COVARIANCES = present("cov.default", "corrcoef.default")
+_CTC_LOSSES = present("ctc_loss.IntList", "ctc_loss.Tensor")
+_LENGTHS_AND_MORE = ("targets", "input_lengths", "target_lengths", "blank", "reduction", "zero_infinity")
+_MEAN = 1
+
+
+def of_checked(session: Capturing, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return the result of an operation whose shape no contents decide that it asks for; ``None`` for any other."""
+    if func in _PADDED:
+        return _padded(session, *args, **kwargs)
+    if func in _COVARIANCES:
+        matrix = args[0] if args else kwargs["self"]
+        if matrix.dim() == 2 and not isinstance(matrix.shape[0], int):  # one row gives no matrix
+            return None
+        given = ((*args[:2], None, *args[3:]), {**kwargs, **({"fweights": None} if "fweights" in kwargs else {})})
+        shown = learned(session, func, given[0][: len(args)], given[1], RuntimeError())  # zeros that are made up are no weights
+        return None if shown is None else shown.result
+    if func not in _CTC_LOSSES or not args or torch.is_autocast_enabled(args[0].device.type):
+        return None
+    named = dict(zip(_LENGTHS_AND_MORE, args[1:])) | kwargs
+    logits: torch.Tensor = args[0]
+    sizes = logits.shape[1:-1] if named.get("reduction", _MEAN) == 0 else ()
+    result = logits.new_empty(sizes)
+    return result.requires_grad_().clone() if torch.is_grad_enabled() and logits.requires_grad else result
+
+
+def _padded(
+    session: Capturing,
+    sequences: Sequence[torch.Tensor],
+    batch_first: bool = False,
+    padding_value: float = 0.0,
+    side: str = "right",
+) -> torch.Tensor | None:
+    """Return what ``pad_sequence`` gives for sequences whose lengths cannot be compared; ``None`` where they can."""
+    lengths = [sequence.shape[0] for sequence in sequences]
+    trailing = sequences[0].shape[1:]
+    is_known = all(_are_equal_sizes(session, first, second) is not None for first in lengths for second in lengths)
+    fits = all(len(other.shape) == len(trailing) + 1 and tuple(other.shape[1:]) == tuple(trailing) for other in sequences)
+    if is_known or not fits or any(not isinstance(size, int) for size in trailing):
+        return None
+    longest = session.shapes.fresh_int(size=True)
+    result = sequences[0].new_empty([*((len(lengths), longest) if batch_first else (longest, len(lengths))), *trailing])
+    needs_gradient = torch.is_grad_enabled() and any(sequence.requires_grad for sequence in sequences)
+    return result.requires_grad_().clone() if needs_gradient else result
+
+
 # -- symbolic numbers --------------------------------------------------------------------------------------------------------
 #
 # The fake kernels of some operators ask which number a symbolic float or bool is, as that of ``sub(a, b, alpha=x)`` does, or of

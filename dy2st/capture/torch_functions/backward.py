@@ -8,7 +8,7 @@ gives, of one that it may reach ``None`` or that tensor.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -25,6 +25,9 @@ from dy2st.capture.writes.places import AttributePlace
 from dy2st.errors import CaptureError
 from dy2st_runtime.primitives import control
 from dy2st_runtime.primitives.gradients import backward, gradient_of, set_gradient
+
+checks_of_leaves: list[Callable[[Session, Sequence[torch.Tensor]], None]] = []
+"""What looks at the tensors that a pass reaches before it is recorded."""
 
 
 def method(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -61,6 +64,8 @@ def _run(session: Session, tensors: Sequence[Any], gradients: Sequence[Any], ret
     reached, others = _reached(session, abstracts, wanted)
     leaves = [leaf.tensor for _, leaf in reached]
     shown = [leaf.abstract for _, leaf in reached]
+    for check_leaves in checks_of_leaves:
+        check_leaves(session, [leaf for leaf in leaves if not session.fakes.is_abstract(leaf)])
     before = [_held(session, leaf) for leaf in leaves]
     parts = [part for held in before for part in _tensors_of(held)]
     replaced = [bool(create) or not abstract.is_leaf for abstract in shown]

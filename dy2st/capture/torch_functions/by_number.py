@@ -8,6 +8,7 @@ stays is a constant, which the program checks; any other is a new symbol.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import types
 from collections.abc import Callable, Iterator, Sequence
@@ -35,6 +36,7 @@ _INTS = (2, 3, 1, 4, 5, 6, 0, -1)
 _FLOATS = (0.375, 0.75, 0.125, 2.5, 1.5, 5.25, 0.0, 1.0, -1.5)
 """What numbers are taken to be, run by run; several are the same, or as many places apart as they stand apart."""
 _STEPS = (0, 1, 2)
+_NUMERIC = frozenset(("float", "int", "number", "Optional[float]", "Optional[int]", "Optional[number]"))
 _ENOUGH, _SIZES = 2, 3
 """How many runs tell; with how many sizes of operands each number is tried."""
 _FILLS = (made_up.any_sign, made_up.positive)
@@ -68,6 +70,29 @@ def call(session: Session, function: Any, args: tuple[Any, ...], kwargs: dict[st
     return result.requires_grad_() if is_leaf and result is not NotImplemented else result
 
 
+def numbers_of_tensors(session: Session, function: Any, args: Any, kwargs: Any) -> tuple[Any, Any] | None:
+    """Return operands of a function that is written in C, with numbers for the tensors of which it asks what they hold."""
+    name, operands, named = _as_operands(function, args, kwargs)
+    packet = getattr(torch.ops.aten, name, None) if name else None
+    for overload in packet.overloads() if packet is not None else ():
+        arguments = getattr(packet, overload)._schema.arguments
+        asked = [value for one, value in zip(arguments, operands) if _is_number_of(one, value)]
+        asked += [named[one.name] for one in arguments if one.name in named and _is_number_of(one, named[one.name])]
+        if asked and len(operands) <= len(arguments):
+            return _in_place_of({id(tensor): session.to_number(tensor) for tensor in asked}, (args, kwargs))
+    return None
+
+
+def _in_place_of(numbers: dict[int, Any], operands: tuple[Any, Any]) -> tuple[Any, Any]:
+    result: tuple[Any, Any] = tree_map(lambda leaf: numbers.get(id(leaf), leaf), operands)
+    return result
+
+
+def _is_number_of(argument: Any, value: Any) -> bool:
+    """Tell whether a tensor stands where an operator takes a number."""
+    return isinstance(value, torch.Tensor) and value.dim() == 0 and str(argument.type) in _NUMERIC
+
+
 def of_operator(session: Session, operator: Any, args: Any, kwargs: Any, function: Any = None) -> Any:
     """Return what an operator gives.
 
@@ -79,8 +104,10 @@ def of_operator(session: Session, operator: Any, args: Any, kwargs: Any, functio
     """
     args, kwargs = tree_map_only(torch.Tensor, session.outside.adopted, (args, kwargs))
     tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
-    if operator._schema.is_mutable or any(tensor.layout != torch.strided for tensor in tensors):
+    if any(tensor.layout != torch.strided for tensor in tensors):
         return NotImplemented
+    if operator._schema.is_mutable:
+        return _in_place(session, operator, args, kwargs)
     if _viewed(operator) is not None and not any(isinstance(leaf, _NUMBERS) for leaf in tree_leaves((args, kwargs))):
         return NotImplemented  # it may be a view of some operands only
     runs = _runs(session, operator, args, kwargs)
@@ -88,6 +115,38 @@ def of_operator(session: Session, operator: Any, args: Any, kwargs: Any, functio
         return NotImplemented
     result = _recorded(session, operator, args, kwargs, runs)
     return result if function is None else _in_its_class(function, result, runs)
+
+
+def _in_place(session: Session, operator: Any, args: Any, kwargs: Any) -> Any:
+    """Return what an operator gives that writes its first operand and gives it back, whatever its numbers are."""
+    if not _writes_first(operator) or not any(isinstance(leaf, torch.SymFloat) for leaf in tree_leaves((args, kwargs))):
+        return NotImplemented
+    failing.refuse_if_named(session, RuntimeError(), operator.overloadpacket.__name__, "test the number with an if statement")
+    for number in _FLOATS:
+        given, named = tree_map(functools.partial(_with, number), (args, kwargs))
+        session.recorder.instead = (operator, args, kwargs)
+        try:
+            result = operator(*given, **named)
+        except (RuntimeError, ValueError):  # it does not take this number, and has written nothing
+            continue
+        else:
+            assert session.recorder.instead is None, f"{operator} is no operation"
+            return result
+        finally:
+            session.recorder.instead = None
+    return NotImplemented
+
+
+def _with(number: float, leaf: Any) -> Any:
+    return number if isinstance(leaf, _NUMBERS) else leaf
+
+
+def _writes_first(operator: Any) -> bool:
+    """Tell whether an operator writes its first operand, no other, and gives it back."""
+    schema = operator._schema
+    written = [argument.alias_info is not None and argument.alias_info.is_write for argument in schema.arguments]
+    aliases = [part.alias_info is not None for part in (*schema.arguments, *schema.returns)]
+    return written[0] and sum(written) == 1 and len(schema.returns) == 1 and sum(aliases) == 2
 
 
 def _is_sized_at_runtime(leaf: Any) -> bool:

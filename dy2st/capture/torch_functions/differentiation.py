@@ -22,6 +22,8 @@ def grad(session: Session, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tup
     values = dict(given.arguments)
     outputs, inputs = as_tuple(values.pop("outputs")), as_tuple(values.pop("inputs"))
     may_be_none = values["allow_unused"] and not values["materialize_grads"]
+    for check in session.gradients.hook_checks:
+        check()
     result = _on_abstracts(session, outputs, inputs, values) if may_be_none else [True] * len(inputs)
     collected = [None if there is False else _gradient(session, tensor, values) for tensor, there in zip(inputs, result)]
     unsure = [position for position, there in enumerate(result) if there is None]

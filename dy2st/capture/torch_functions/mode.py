@@ -271,7 +271,7 @@ def _equal(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str,
 
 @handles_torch(torch.allclose, torch.Tensor.allclose)
 def _allclose(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return torch.isclose(*args, **kwargs).all().item()
+    return session.call(torch.isclose, *args, **kwargs).all().item()
 
 
 @handles_torch(torch.nn.functional.one_hot)

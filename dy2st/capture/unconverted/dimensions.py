@@ -41,8 +41,13 @@ def given(session: Session, function: Any, args: Any, kwargs: Any, step: Callabl
         return step()
     except Exception as asked:
         error = asked
-    if session.builder.mark() is not before or not _is_about_numbers(session, error):
+    if not _is_about_numbers(session, error):
         raise error
+    if session.builder.mark() is not before:
+        given = by_number.numbers_of_tensors(session, function, args, kwargs)
+        if given is None:
+            raise error
+        args, kwargs = given
     if isinstance(error, GuardOnDataDependentSymNode):
         result = _over_each(session, function, args, kwargs, error)
         if result is not NotImplemented:

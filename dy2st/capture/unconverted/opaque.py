@@ -49,7 +49,7 @@ def look(session: Session, function: types.FunctionType, args: tuple[Any, ...], 
         variables.track(session, part, _names(part.__code__), session.tracker.source_of(part) is not None)
     results = [*args, *kwargs.values(), *reached(function)]
     access.look_into(session, *results)
-    names = _attributes(function.__code__)
+    names = attributes_named(function.__code__)
     if not _ASKING.isdisjoint(names):
         _check_there(session, function, results)
     for value in results:
@@ -107,10 +107,10 @@ def _names(code: types.CodeType) -> _Names:
     return _Names(*(tuple(dict.fromkeys(names(code))) for names in (global_names, written_globals, written_free)))
 
 
-def _attributes(code: types.CodeType) -> dict[str, None]:
+def attributes_named(code: types.CodeType) -> dict[str, None]:
     """Return the globals and attributes that code names, that of its inner functions too."""
     results = dict.fromkeys(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            results |= _attributes(constant)
+            results |= attributes_named(constant)
     return results

@@ -88,10 +88,13 @@ def is_data(described: Any) -> bool:
 
 def table_of(owner: Any) -> dict[str, Any] | None:
     """Return the dict of an object's own attributes; ``None`` if it has none."""
+    if isinstance(owner, threading.local):  # there is one for each thread, and another one that nobody sees
+        own: dict[str, Any] = threading.local.__getattribute__(owner, "__dict__")
+        return own
     try:
         result = object.__getattribute__(owner, "__dict__")
     except AttributeError:
-        return vars(owner) if isinstance(owner, threading.local) else None  # there is one for each thread
+        return None
     except TypeError:
         result = getattr(owner, "__dict__", None)
     return result if isinstance(result, dict) else None
