@@ -189,12 +189,28 @@ class Names:
             return dataclasses.replace(slot, name=path, kind="number" if slot.kind == "number" else "attribute")
         if slot.kind == "number":
             raise SaveError(f"{taken.captured.program.origin}: {slot.name} is no attribute of the module; return the value instead")
-        return dataclasses.replace(slot, name="".join(c if c.isalnum() else "_" for c in slot.name), kind="constant")
+        name = slot.name if source is None else self._name_of_constant(source)
+        return dataclasses.replace(slot, name="".join(c if c.isalnum() else "_" for c in name), kind="constant")
+
+    def _name_of_constant(self, source: Source) -> str:
+        """Return the name of a source: what is kept by tensor, as the state of an optimizer is, has the name of the tensor in it."""
+        if source.parent is None:
+            return source.name
+        key = source.key[-1] if source.key[0] == "item" else None
+        known = self.tensors.get(id(key)) if isinstance(key, torch.Tensor) else None
+        step = source.name.removeprefix(source.parent.name) if known is None else f".{known.name}"
+        return f"{self._name_of_constant(source.parent)}{step}"
 
     def _effect(self, effect: Effect, writer: Writer, place: Place, taken: Taken, slots: Collection[str]) -> Effect:
         target = self._target(writer, place, taken, slots)
         if target is None or effect.kind != "set":
             what = "deletes" if effect.kind == "delete" else "changes"
+            start = None if writer.source.parent is None else taken.values[writer.source.parent.index]
+            if isinstance(start, torch.optim.Optimizer):
+                raise SaveError(
+                    f"{line_of(writer, taken.captured)}{taken.captured.program.name} makes the state of {type(start).__name__}, "
+                    "which is not the same for the first step and for the next ones; step once before you save it"
+                )
             raise SaveError(
                 f"{line_of(writer, taken.captured)}{taken.captured.program.name} {what} {_what(effect, place)}, "
                 "which a loaded model cannot do: it keeps attributes of the saved module, "
