@@ -54,9 +54,7 @@ def _without(optimizer: torch.optim.Optimizer) -> list[tuple[dict[str, Any], tor
 
 
 def _has_state(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -> bool:
-    if isinstance(optimizer, torch.optim.SGD):
-        return group["momentum"] != 0 and group["dampening"] == 0
-    return True
+    return not isinstance(optimizer, torch.optim.SGD) or bool(group["momentum"] != 0 and group["dampening"] == 0)
 
 
 @torch.no_grad()

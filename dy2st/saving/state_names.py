@@ -193,7 +193,7 @@ class Names:
         return dataclasses.replace(slot, name="".join(c if c.isalnum() else "_" for c in name), kind="constant")
 
     def _name_of_constant(self, source: Source) -> str:
-        """Return the name of a source: what is kept by tensor, as the state of an optimizer is, has the name of the tensor in it."""
+        """Return the name of a source: what is kept by tensor, as the state of an optimizer is, has the tensor's name in it."""
         if source.parent is None:
             return source.name
         key = source.key[-1] if source.key[0] == "item" else None
@@ -205,7 +205,8 @@ class Names:
         target = self._target(writer, place, taken, slots)
         if target is None or effect.kind != "set":
             what = "deletes" if effect.kind == "delete" else "changes"
-            start = None if writer.source.parent is None else taken.values[writer.source.parent.index]
+            holder = None if writer.source is None else writer.source.parent
+            start = None if holder is None else taken.values[holder.index]
             if isinstance(start, torch.optim.Optimizer):
                 raise SaveError(
                     f"{line_of(writer, taken.captured)}{taken.captured.program.name} makes the state of {type(start).__name__}, "

@@ -54,8 +54,14 @@ def trained(name, steps, **options):
 @pytest.mark.parametrize(
     ("name", "steps", "options"),
     [
-        ("SGD", 0, {}), ("SGD", 2, {"momentum": 0.9}), ("SGD", 0, {"momentum": 0.9, "nesterov": True}), ("AdamW", 2, {}),
-        ("AdamW", 0, {"amsgrad": True}), ("Adagrad", 0, {}), ("RMSprop", 0, {"momentum": 0.5, "centered": True}), ("NAdam", 0, {}),
+        ("SGD", 0, {}),
+        ("SGD", 2, {"momentum": 0.9}),
+        ("SGD", 0, {"momentum": 0.9, "nesterov": True}),
+        ("AdamW", 2, {}),
+        ("AdamW", 0, {"amsgrad": True}),
+        ("Adagrad", 0, {}),
+        ("RMSprop", 0, {"momentum": 0.5, "centered": True}),
+        ("NAdam", 0, {}),
     ],
 )
 def test_a_loaded_model_goes_on_training(tmp_path, name, steps, options):
