@@ -12,4 +12,4 @@ def test_random_training_steps(number):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         verdict = judge(f"ci-{number}")
-    assert verdict == "same" or verdict.startswith("refused: the order of a dict's keys"), verdict
+    assert verdict == "same", verdict

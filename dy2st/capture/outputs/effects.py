@@ -10,14 +10,14 @@ from typing import Any
 from dy2st.capture.environment.sources import Source
 from dy2st.capture.operators import identities
 from dy2st.capture.outputs.description import Describer, items_of
-from dy2st.capture.session import key_order
 from dy2st.capture.session.session import Session
 from dy2st.capture.types import lattice, mismatches, value_types
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import AbstractSet
 from dy2st.capture.values.storage import MISSING
 from dy2st.capture.values.symbolic import TaggedUnion, Undefined
-from dy2st.capture.writes.places import AttributePlace, CellPlace, ContentsPlace, ItemPlace, Place
+from dy2st.capture.writes import orders
+from dy2st.capture.writes.places import AttributePlace, CellPlace, ContentsPlace, ItemPlace, LoggedOrder, Place
 from dy2st.capture.writes.undo_log import Write
 from dy2st_runtime.ir.flattening import attributes, is_followed
 from dy2st_runtime.ir.program import Effect, Location
@@ -162,7 +162,9 @@ def _place_in(place: Place) -> Callable[[Any], Any]:
             return lambda target: ItemPlace(target, item)
         case ContentsPlace():
             return ContentsPlace
-        case key_order.LastPlace():
-            return key_order.LastPlace
+        case orders.LastPlace():
+            return orders.LastPlace
+        case LoggedOrder(_, first, keys):
+            return lambda target: LoggedOrder(target, first, keys)
         case _:
             return lambda target: place

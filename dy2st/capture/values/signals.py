@@ -39,6 +39,14 @@ class NeedsAbstract(Signal):
         self.name = name
 
 
+class NeedsKeyLog(Signal):
+    """The order in which keys come into a dict from outside has to be noted, and the capture starts again."""
+
+    def __init__(self, table: Any) -> None:
+        super().__init__("the order of a dict's keys depends on a branch or loop")
+        self.table = table
+
+
 class NeedsApart(Signal):
     """Tensors that differ in a trait, or objects, have to be told apart, and the capture starts again."""
 
