@@ -449,7 +449,8 @@ SCHEDULERS = {
     "step": lambda o: torch.optim.lr_scheduler.StepLR(o, 2, 0.5),
     "cosine": lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, 10),
     "lambda": lambda o: torch.optim.lr_scheduler.LambdaLR(o, lambda epoch: 0.9**epoch),
-    "one cycle": lambda o: torch.optim.lr_scheduler.OneCycleLR(o, max_lr=0.1, total_steps=20, cycle_momentum=False),
+    "one cycle": lambda o: torch.optim.lr_scheduler.OneCycleLR(o, max_lr=0.1, total_steps=20),
+    "cyclic": lambda o: torch.optim.lr_scheduler.CyclicLR(o, 0.01, 0.1, step_size_up=3),
 }
 
 
@@ -460,7 +461,17 @@ def test_schedulers(name):
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
         return model, optimizer, SCHEDULERS[name](optimizer)
 
-    agree(scheduled, make, batches(8), programs=4)
+    agree(scheduled, make, batches(8), programs=2 if "cyc" in name else 4)
+
+
+@pytest.mark.parametrize("options", [{"nesterov": True}, {"foreach": True}])
+def test_a_momentum_that_a_scheduler_changes(options):
+    def make():
+        model = nn.Linear(4, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, **options)
+        return model, optimizer, torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.1, total_steps=20)
+
+    agree(scheduled, make, batches(8), programs=2)
 
 
 def test_a_scheduler_that_looks_at_the_loss():

@@ -6,6 +6,7 @@ update one parameter as if there were no others: so each of these parameters is 
 
 from __future__ import annotations
 
+import functools
 import inspect
 import types
 from collections.abc import Callable, Iterator
@@ -17,7 +18,7 @@ from dy2st.capture.environment import written_out
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.session.session import Session
 from dy2st.capture.torch_functions import backward
-from dy2st.capture.values.symbolic import TaggedUnion, may_be_undefined
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, TaggedUnion, may_be_undefined
 
 
 def _handles(*functions: Any) -> Callable[[Handler], Handler]:
@@ -53,11 +54,18 @@ def _steps() -> list[Any]:
 def _step(session: Session, plain: Any, optimizer: Any, closure: Any = None) -> Any:
     loss = None if closure is None else session.call(written_out.loss_of, closure)
     runs = [list(_runs(session, optimizer, group["params"])) for group in optimizer.param_groups]
-    if any(is_unsure for group in runs for *_, is_unsure in group):
-        session.call(written_out.step_by_parameter, optimizer, plain, runs)
+    is_open = isinstance(optimizer, torch.optim.SGD) and _has_open_momentum(session, optimizer)
+    if is_open or any(is_unsure for group in runs for *_, is_unsure in group):
+        step = functools.partial(written_out.step_with_or_without_momentum, plain) if is_open else plain
+        session.call(written_out.step_by_parameter, optimizer, step, runs)
     else:
         session.call(plain, optimizer)
     return loss
+
+
+def _has_open_momentum(session: Session, optimizer: torch.optim.SGD) -> bool:
+    """Tell whether only the call tells a momentum, which ``SGD`` compares."""
+    return any(isinstance(momentum, SYMBOLIC_NUMBERS) for momentum in session.call(written_out.momenta, optimizer))
 
 
 def _runs(session: Session, optimizer: Any, params: Any) -> Iterator[tuple[int, int, bool]]:
