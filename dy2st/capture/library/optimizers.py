@@ -105,6 +105,8 @@ def _clip_value(session: Session, plain: Any, parameters: Any, *args: Any, **kwa
 def _clipped(session: Session, plain: Any, one_by_one: Any, parameters: Any, args: Any, kwargs: Any) -> Any:
     """Clip gradients, parameter by parameter where only the call has some of them."""
     params = [parameters] if isinstance(parameters, torch.Tensor) else session.call(list, parameters)
+    if type(params) is list and not params:  # it warns of an empty generator
+        return session.call(plain, parameters, *args, **kwargs)
     is_unsure = type(params) is list and any(isinstance(backward.get(session, param), TaggedUnion) for param in params)
     is_alike = is_unsure and len({(param.dtype, param.device) for param in params}) == 1
     return session.call(one_by_one if is_alike else plain, params, *args, **kwargs)

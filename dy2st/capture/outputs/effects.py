@@ -69,6 +69,10 @@ def effects_of(session: Session, writes: Sequence[Write], describer: Describer) 
 
 def _names_within(name: str, value: Any, depth: int = DEEP) -> Iterator[str]:
     """Yield the names of the sources that lead into a value that is written, as the next call finds them."""
+    if isinstance(value, TaggedUnion):
+        for option in value.options.values():
+            yield from _names_within(name, option, depth)
+        return
     if isinstance(value, dict):
         parts = {f"{name}[{key!r}]": item for key, item in storage.plain(value).items()}
     elif isinstance(value, (list, tuple)):
