@@ -72,7 +72,7 @@ def capture(request: Request, convert: Callable[[FunctionType], Any], namespace:
         except NeedsApart as needed:
             request = dataclasses.replace(request, apart=request.apart | {needed.trait})
         except NeedsKeyLog as needed:
-            request = dataclasses.replace(request, logged=request.logged | {id(needed.table)})
+            request = dataclasses.replace(request, logged=request.logged | {needed.name})
 
 
 def _capture(request: Request, convert: Callable[[FunctionType], Any], namespace: Any) -> Captured:

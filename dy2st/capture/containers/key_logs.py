@@ -26,51 +26,57 @@ class KeyLogs:
 
     Args:
         session: the capture.
-        tables: the identities of the dicts.
+        names: of the sources of the dicts.
     """
 
-    def __init__(self, session: Session, tables: Iterable[int]) -> None:
+    def __init__(self, session: Session, names: Iterable[str]) -> None:
         self._session = session
-        self._lists: dict[int, Any] = {}
-        self._first: dict[int, list[Any]] = {}
-        self._keys: dict[int, list[Any]] = {}
-        self._tables = frozenset(tables)
-        for table in self._tables:
-            self._lists[table] = lists.create(session, [LoggedOrder.BEGIN])
+        self._lists: dict[str, Any] = {name: lists.create(session, [LoggedOrder.BEGIN]) for name in sorted(names)}
+        self._known: dict[int, tuple[Any, str | None]] = {}
+        self._first: dict[str, list[Any]] = {}
+        self._keys: dict[str, list[Any]] = {}
 
-    def has(self, table: Any) -> bool:
-        """Tell whether there is a list for a dict, followed to the end or not."""
-        return id(table) in self._tables
+    def _name(self, table: Any) -> str | None:
+        """Return the name of a dict that has a list which is followed to here."""
+        if id(table) not in self._known:
+            source = self._session.tracker.source_of(table)
+            name = None if source is None or any(name == source.name for _, name in self._known.values()) else source.name
+            self._known[id(table)] = table, name  # of two with one name, none but the first
+        name = self._known[id(table)][1]
+        return name if name in self._lists else None
 
     def begin(self, place: ItemPlace | ContentsPlace) -> None:
         """Note that a dict is about to be written; what is written as a whole is not followed any more."""
-        table = place.owner
-        if id(table) in self._lists:
-            self._first.setdefault(id(table), [*storage.keys_of(table)])
+        name = self._name(place.owner)
+        if name is not None:
+            self._first.setdefault(name, [*storage.keys_of(place.owner)])
             if isinstance(place, ContentsPlace):
-                del self._lists[id(table)]
+                del self._lists[name]
 
     def put(self, table: Any, key: Any) -> None:
         """Note that the code puts a key into a dict; it stays where it is if it is there already."""
         held = dict.get(table, key, MISSING)
-        if id(table) in self._lists and (held is MISSING or isinstance(held, Undefined) or may_be_undefined(held)):
+        if held is MISSING or isinstance(held, Undefined) or may_be_undefined(held):
             self._note(table, key, LoggedOrder.PUT)
 
     def removed(self, table: Any, key: Any) -> None:
         """Note that a key is taken out of a dict."""
-        if id(table) in self._lists:
-            self._note(table, key, LoggedOrder.TAKEN)
+        self._note(table, key, LoggedOrder.TAKEN)
 
     def _note(self, table: Any, key: Any, what: int) -> None:
-        keys = self._keys.setdefault(id(table), [])
+        name = self._name(table)
+        if name is None:
+            return
+        keys = self._keys.setdefault(name, [])
         number = next((number for number, known in enumerate(keys) if known in {key}), len(keys))
         if number == len(keys):
             keys.append(key)
-        lists.append(self._session, self._lists[id(table)], 2 * number + what)
+        lists.append(self._session, self._lists[name], 2 * number + what)
 
     def order(self, table: Any) -> Write | None:
         """Return what puts the keys of a dict in order once its items are written; ``None`` where that is not noted."""
-        if id(table) not in self._lists:
+        name = self._name(table)
+        if name is None:
             return None
-        place = LoggedOrder(table, tuple(self._first.get(id(table), ())), tuple(self._keys.get(id(table), ())))
-        return Write(cast(Place, place), None, self._lists[id(table)].items)
+        place = LoggedOrder(table, tuple(self._first.get(name, ())), tuple(self._keys.get(name, ())))
+        return Write(cast(Place, place), None, self._lists[name].items)

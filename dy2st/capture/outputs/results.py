@@ -176,14 +176,15 @@ def _logged(session: Session, place: ItemPlace | ContentsPlace) -> Write | None:
         NeedsKeyLog: the capture has to note the order.
     """
     table, key_orders = place.owner, session.blocks.key_orders
-    if not isinstance(table, dict) or session.tracker.source_of(table) is None:
+    source = session.tracker.source_of(table) if isinstance(table, dict) else None
+    if source is None:
         return None
     is_open = sum(map(may_be_undefined, storage.plain(table).values())) > _MOST_OPTIONAL
     if not is_open and not orders.is_unknown(key_orders.of(table)):
         return None
-    if key_orders.logs is None or not key_orders.logs.has(table):
-        raise NeedsKeyLog(table)
-    return key_orders.logs.order(table)
+    if source.name not in session.request.logged:
+        raise NeedsKeyLog(source.name)
+    return None if key_orders.logs is None else key_orders.logs.order(table)
 
 
 def _last(session: Session, writes: Iterable[Write]) -> Iterator[Write]:

@@ -42,9 +42,9 @@ class NeedsAbstract(Signal):
 class NeedsKeyLog(Signal):
     """The order in which keys come into a dict from outside has to be noted, and the capture starts again."""
 
-    def __init__(self, table: Any) -> None:
-        super().__init__("the order of a dict's keys depends on a branch or loop")
-        self.table = table
+    def __init__(self, name: str) -> None:
+        super().__init__(f"the order of the keys of {name} depends on a branch or loop")
+        self.name = name
 
 
 class NeedsApart(Signal):
