@@ -13,6 +13,7 @@ import torch
 from dy2st.capture import on_raise
 from dy2st.errors import CaptureError, Dy2stError, SaveError
 from dy2st.frames import level_outside
+from dy2st.saving import fresh_optimizers
 from dy2st.saving.carried_state import Taken, carried, with_recordings
 from dy2st.saving.modes import OneModeWarning, in_mode
 from dy2st.saving.state_names import Names
@@ -48,6 +49,16 @@ class Saved:
 
 def capture_modes(captures: Sequence[Capture], module: torch.nn.Module | None, records: bool) -> Saved:
     """Return the programs for the mode that the module is in, which must be right, and those for the other mode if they are."""
+    read = [value for capture in captures for value in capture.taken(None, {}, False).values]
+    optimizers = fresh_optimizers.fresh(read)
+    if not optimizers:
+        return _capture_modes(captures, module, records)
+    again = [Capture(capture.static, capture.call, capture.module, capture.with_hooks) for capture in captures]
+    with fresh_optimizers.begun(optimizers):
+        return _capture_modes(again, module, records)
+
+
+def _capture_modes(captures: Sequence[Capture], module: torch.nn.Module | None, records: bool) -> Saved:
     current = _named(captures, [None], module, records)
     if module is None:
         return dataclasses.replace(current, programs=[dataclasses.replace(current.programs[0], any_mode=True)])

@@ -20,7 +20,7 @@ from dy2st.capture import on_raise
 from dy2st.capture.environment.sources import Source
 from dy2st.capture.outputs.effects import Writer
 from dy2st.capture.outputs.results import Written
-from dy2st.capture.writes.places import AttributePlace, CellPlace, ContentsPlace, ItemPlace, Place
+from dy2st.capture.writes.places import AttributePlace, CellPlace, ContentsPlace, ItemPlace, LoggedOrder, Place
 from dy2st.errors import SaveError
 from dy2st.saving.carried_state import Taken, line_of, with_recordings
 from dy2st_runtime.archive.state import StateValue
@@ -192,12 +192,34 @@ class Names:
             return dataclasses.replace(slot, name=path, kind="number" if slot.kind == "number" else "attribute")
         if slot.kind == "number":
             raise SaveError(f"{taken.captured.program.origin}: {slot.name} is no attribute of the module; return the value instead")
-        return dataclasses.replace(slot, name="".join(c if c.isalnum() else "_" for c in slot.name), kind="constant")
+        name = slot.name if source is None else self._name_of_constant(source)
+        return dataclasses.replace(slot, name="".join(c if c.isalnum() else "_" for c in name), kind="constant")
+
+    def _name_of_constant(self, source: Source) -> str:
+        """Return the name of a source: what is kept by tensor, as the state of an optimizer is, has the tensor's name in it."""
+        if source.parent is None:
+            return source.name
+        key = source.key[-1] if source.key[0] == "item" else None
+        known = self.tensors.get(id(key)) if isinstance(key, torch.Tensor) else None
+        step = source.name.removeprefix(source.parent.name) if known is None else f".{known.name}"
+        return f"{self._name_of_constant(source.parent)}{step}"
 
     def _effect(self, effect: Effect, writer: Writer, place: Place, taken: Taken, slots: Collection[str]) -> Effect:
+        if isinstance(place, LoggedOrder):
+            raise SaveError(
+                f"{line_of(writer, taken.captured)}{taken.captured.program.name} puts keys into a dict in an order that is known "
+                "only when it runs, which a loaded model cannot keep; put them in before you save it"
+            )
         target = self._target(writer, place, taken, slots)
         if target is None or effect.kind != "set":
             what = "deletes" if effect.kind == "delete" else "changes"
+            holder = None if writer.source is None else writer.source.parent
+            start = None if holder is None else taken.values[holder.index]
+            if isinstance(start, torch.optim.Optimizer):
+                raise SaveError(
+                    f"{line_of(writer, taken.captured)}{taken.captured.program.name} makes the state of {type(start).__name__}, "
+                    "which is not the same for the first step and for the next ones; step once before you save it"
+                )
             raise SaveError(
                 f"{line_of(writer, taken.captured)}{taken.captured.program.name} {what} {_what(effect, place)}, "
                 "which a loaded model cannot do: it keeps attributes of the saved module, "

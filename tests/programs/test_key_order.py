@@ -226,6 +226,34 @@ def many_orders(x):
     return list(d)
 
 
+STATE = collections.defaultdict(dict)
+
+
+def into_state(xs):
+    for x in xs:
+        if x.mean() > 0:
+            STATE["a"]["last"] = x
+        else:
+            STATE["b"]["last"] = x
+        for bound, name in enumerate("cde"):
+            if x.mean() > bound + 1:
+                STATE[name]["last"] = x
+            elif x.mean() < -bound - 3 and name in STATE:
+                del STATE[name]
+
+
+def test_keys_that_come_into_a_dict_from_outside_in_any_order():
+    static = dy2st.to_static(into_state, input_spec=[dy2st.InputSpec([None, 1])])
+    for call in ([-1, 1], [1, -1], [3, 5, -3], [5, -5, 5], [-3, 4, 3], [5, -3, -4, 2, 3, 4, 5], []):
+        results = []
+        for function in (into_state, static):
+            STATE.clear()
+            function(torch.tensor(call, dtype=torch.float32)[:, None])
+            results.append([(key, value["last"].item()) for key, value in STATE.items()])
+        assert results[0] == results[1]
+    assert len(static.program_cache) == 1
+
+
 def test_too_many_key_orders_are_refused():
     with pytest.raises(dy2st.CaptureError, match="the order of a dict's keys depends on a branch or loop"):
         dy2st.to_static(many_orders)(CALLS[0])

@@ -53,7 +53,17 @@ def trained(name, steps, **options):
 
 
 @pytest.mark.parametrize(
-    ("name", "steps", "options"), [("SGD", 0, {}), ("SGD", 2, {"momentum": 0.9}), ("AdamW", 2, {}), ("Adagrad", 0, {})]
+    ("name", "steps", "options"),
+    [
+        ("SGD", 0, {}),
+        ("SGD", 2, {"momentum": 0.9}),
+        ("SGD", 0, {"momentum": 0.9, "nesterov": True}),
+        ("AdamW", 2, {}),
+        ("AdamW", 0, {"amsgrad": True}),
+        ("Adagrad", 0, {}),
+        ("RMSprop", 0, {"momentum": 0.5, "centered": True}),
+        ("NAdam", 0, {}),
+    ],
 )
 def test_a_loaded_model_goes_on_training(tmp_path, name, steps, options):
     trainer, batches = trained(name, steps, **options)
@@ -74,9 +84,18 @@ def test_a_loaded_model_goes_on_training(tmp_path, name, steps, options):
         assert torch.equal(loaded(x), eager(x))
 
 
-def test_an_optimizer_without_its_state_is_not_saved(tmp_path):
+def test_saving_leaves_a_fresh_optimizer_as_it_was(tmp_path):
     trainer, _ = trained("AdamW", 0)
-    with pytest.raises(dy2st.errors.SaveError, match="defaultdict"):
+    dy2st.save(trainer, tmp_path / "one.dy2st", methods=METHODS)
+    dy2st.save(trainer, tmp_path / "two.dy2st", methods=METHODS)
+    assert not trainer.optimizer.state and all(p.grad is None for p in trainer.parameters())
+    assert (tmp_path / "one.dy2st").read_bytes() == (tmp_path / "two.dy2st").read_bytes()
+
+
+@pytest.mark.parametrize(("name", "options"), [("ASGD", {}), ("SGD", {"momentum": 0.9, "dampening": 0.1})])
+def test_an_optimizer_whose_first_step_is_another_one_is_not_saved_before_it(tmp_path, name, options):
+    trainer, _ = trained(name, 0, **options)
+    with pytest.raises(dy2st.errors.SaveError, match=f"makes the state of {name}.*; step once before you save it"):
         dy2st.save(trainer, tmp_path / "step.dy2st", methods=METHODS)
     assert not list(tmp_path.iterdir())
 

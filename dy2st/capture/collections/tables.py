@@ -141,6 +141,8 @@ def move_to_end(session: Session, table: Any, key: Any, last: bool = True) -> No
         table.move_to_end(key, last)
         return
     access.OF_CONTAINERS["__getitem__"](session, table, key)
+    if session.blocks.key_orders.logs is not None:
+        session.blocks.key_orders.logs.begin(ContentsPlace(table))
     session.blocks.key_orders.moved(table, key, last)
 
 
@@ -175,6 +177,7 @@ def _put(session: Session, table: Any, source: Any) -> None:
                 _put_one(session, table, key, value)
             else:  # it is there on the same ways
                 session.places.write(ItemPlace(table, key))
+                session.blocks.key_orders.put_in(table, key)
                 table[key] = value
         return
     if hasattr(source, "keys"):

@@ -204,7 +204,8 @@ def _check_arguments(name: str, handler: Callable[..., Any], args: tuple[Any, ..
             raise raised(TypeError(*error.args)) from None
 
 
-def _append(session: Session, items: RuntimeList, value: Any) -> None:
+def append(session: Session, items: RuntimeList, value: Any) -> None:
+    """Do ``items.append(value)``."""
     item = put_in(session, items, value)
     session.builder.call_raw(control.list_append, (session.builder.argument(items), item))
 
@@ -216,7 +217,7 @@ def _extend(session: Session, items: RuntimeList, values: Any) -> None:
         session.builder.call(control.list_extend, (items, other))
         return
     for value in values.unbind(0) if isinstance(values, torch.Tensor) else values:
-        _append(session, items, value)
+        append(session, items, value)
 
 
 def _insert(session: Session, items: RuntimeList, index: Any, value: Any) -> None:
@@ -287,7 +288,7 @@ def repeat(session: Session, items: list[Any], times: Any) -> Any:
 
 
 _METHODS: dict[str, Callable[..., Any]] = {
-    "append": _append, "extend": _extend, "insert": _insert, "pop": _pop, "clear": _clear, "reverse": _reverse, "copy": copy,
+    "append": append, "extend": _extend, "insert": _insert, "pop": _pop, "clear": _clear, "reverse": _reverse, "copy": copy,
     "__getitem__": get,
 }  # fmt: skip
 _CHANGING = {"append", "extend", "insert", "pop", "clear", "reverse", "remove", "sort"}

@@ -36,6 +36,7 @@ class Request:
         apart: the traits of tensors that are told apart.
         for_any_call: whether the program is kept for calls of which nothing is guarded, as one that is saved.
         arrays: the positions of the leaves that are tensors in the memory of NumPy's arrays.
+        logged: names of dicts from outside whose keys come in an order that the program notes.
         islands: the functions that run as Python since they cannot be captured, with the reasons.
     """
 
@@ -56,4 +57,5 @@ class Request:
     apart: frozenset[str] = frozenset()
     for_any_call: bool = False
     arrays: frozenset[int] = frozenset()
+    logged: frozenset[str] = frozenset()
     islands: Mapping[tuple[str, int, str, int], str] = dataclasses.field(default_factory=dict)

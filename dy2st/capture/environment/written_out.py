@@ -353,6 +353,19 @@ def step_by_parameter(optimizer: Any, step: Callable[[Any], Any], runs: Any) -> 
                 step(part)
 
 
+def momenta(optimizer: Any) -> list[Any]:
+    """Return the momentum of each group."""
+    return [group["momentum"] for group in optimizer.param_groups]
+
+
+def step_with_or_without_momentum(step: Callable[[Any], Any], optimizer: Any) -> None:
+    """Do ``step(optimizer)`` for one with a single group, of which only the call knows whether it has a momentum."""
+    if optimizer.param_groups[0]["momentum"] != 0:  # each way without the questions of the other
+        step(optimizer)
+    else:
+        step(optimizer)
+
+
 def drop_gradients(params: Iterable[torch.Tensor]) -> None:
     """Take the gradients of some tensors away."""
     for param in params:

@@ -7,6 +7,7 @@ update one parameter as if there were no others: so each of these parameters is 
 
 from __future__ import annotations
 
+import functools
 import inspect
 import types
 from collections.abc import Callable, Iterator
@@ -18,7 +19,7 @@ from dy2st.capture.environment import written_out
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.session.session import Session
 from dy2st.capture.torch_functions import backward
-from dy2st.capture.values.symbolic import TaggedUnion, may_be_undefined
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, TaggedUnion, may_be_undefined
 
 
 def _handles(*functions: Any) -> Callable[[Handler], Handler]:
@@ -54,11 +55,18 @@ def _steps() -> list[Any]:
 def _step(session: Session, plain: Any, optimizer: Any, closure: Any = None) -> Any:
     loss = None if closure is None else session.call(written_out.loss_of, closure)
     runs = [list(_runs(session, optimizer, group["params"])) for group in optimizer.param_groups]
-    if any(is_unsure for group in runs for *_, is_unsure in group):
-        session.call(written_out.step_by_parameter, optimizer, plain, runs)
+    is_open = isinstance(optimizer, torch.optim.SGD) and _has_open_momentum(session, optimizer)
+    if is_open or any(is_unsure for group in runs for *_, is_unsure in group):
+        step = functools.partial(written_out.step_with_or_without_momentum, plain) if is_open else plain
+        session.call(written_out.step_by_parameter, optimizer, step, runs)
     else:
         session.call(plain, optimizer)
     return loss
+
+
+def _has_open_momentum(session: Session, optimizer: torch.optim.SGD) -> bool:
+    """Tell whether only the call tells a momentum, which ``SGD`` compares."""
+    return any(isinstance(momentum, SYMBOLIC_NUMBERS) for momentum in session.call(written_out.momenta, optimizer))
 
 
 def _runs(session: Session, optimizer: Any, params: Any) -> Iterator[tuple[int, int, bool]]:
@@ -114,6 +122,8 @@ def _update(session: Session, plain: Any, scaler: Any, *args: Any, **kwargs: Any
 def _clipped(session: Session, plain: Any, one_by_one: Any, parameters: Any, args: Any, kwargs: Any) -> Any:
     """Clip gradients, parameter by parameter where only the call has some of them."""
     params = [parameters] if isinstance(parameters, torch.Tensor) else session.call(list, parameters)
+    if type(params) is list and not params:  # it warns of an empty generator
+        return session.call(plain, parameters, *args, **kwargs)
     is_unsure = type(params) is list and any(isinstance(backward.get(session, param), TaggedUnion) for param in params)
     is_alike = is_unsure and len({(param.dtype, param.device) for param in params}) == 1
     return session.call(one_by_one if is_alike else plain, params, *args, **kwargs)

@@ -10,14 +10,14 @@ from typing import Any
 from dy2st.capture.environment.sources import Source
 from dy2st.capture.operators import identities
 from dy2st.capture.outputs.description import Describer, items_of
-from dy2st.capture.session import key_order
 from dy2st.capture.session.session import Session
 from dy2st.capture.types import lattice, mismatches, value_types
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import AbstractSet
 from dy2st.capture.values.storage import MISSING
 from dy2st.capture.values.symbolic import TaggedUnion, Undefined
-from dy2st.capture.writes.places import AttributePlace, CellPlace, ContentsPlace, ItemPlace, Place
+from dy2st.capture.writes import orders
+from dy2st.capture.writes.places import AttributePlace, CellPlace, ContentsPlace, ItemPlace, LoggedOrder, Place
 from dy2st.capture.writes.undo_log import Write
 from dy2st_runtime.ir.flattening import attributes, is_followed
 from dy2st_runtime.ir.program import Effect, Location
@@ -69,6 +69,10 @@ def effects_of(session: Session, writes: Sequence[Write], describer: Describer) 
 
 def _names_within(name: str, value: Any, depth: int = DEEP) -> Iterator[str]:
     """Yield the names of the sources that lead into a value that is written, as the next call finds them."""
+    if isinstance(value, TaggedUnion):
+        for option in value.options.values():
+            yield from _names_within(name, option, depth)
+        return
     if isinstance(value, dict):
         parts = {f"{name}[{key!r}]": item for key, item in storage.plain(value).items()}
     elif isinstance(value, (list, tuple)):
@@ -162,7 +166,9 @@ def _place_in(place: Place) -> Callable[[Any], Any]:
             return lambda target: ItemPlace(target, item)
         case ContentsPlace():
             return ContentsPlace
-        case key_order.LastPlace():
-            return key_order.LastPlace
+        case orders.LastPlace():
+            return orders.LastPlace
+        case LoggedOrder(_, first, keys):
+            return lambda target: LoggedOrder(target, first, keys)
         case _:
             return lambda target: place

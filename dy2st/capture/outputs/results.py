@@ -20,16 +20,21 @@ from dy2st.capture.containers import originals
 from dy2st.capture.objects import made_functions
 from dy2st.capture.outputs.description import Describer
 from dy2st.capture.outputs.effects import Writer, effects_of
-from dy2st.capture.session import key_order
 from dy2st.capture.session.session import Session
+from dy2st.capture.values import storage
+from dy2st.capture.values.signals import NeedsKeyLog
 from dy2st.capture.values.storage import MISSING
+from dy2st.capture.values.symbolic import may_be_undefined
 from dy2st.capture.writes import orders
 from dy2st.capture.writes.gradient_slots import GradientSlot
-from dy2st.capture.writes.places import AttributePlace, CellPlace, ContentsPlace, ItemPlace, Place
+from dy2st.capture.writes.places import AttributePlace, CellPlace, ContentsPlace, ItemPlace, LoggedOrder, Place
 from dy2st.capture.writes.undo_log import UndoLog, Write
 from dy2st_runtime.ir.program import Effect
 from dy2st_runtime.ir.structure import Leaf, Structure
 from dy2st_runtime.ir.unflattening import unflatten
+
+_MOST_OPTIONAL = 3
+"""Keys that a dict may have or not, of which it is written once for each set."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,19 +152,45 @@ def outside(session: Session, undo_log: UndoLog) -> list[Write]:
         if members is not None:
             write = Write(ContentsPlace(members), None, members)
         if isinstance(write.place, (ItemPlace, ContentsPlace)) and session.blocks.key_orders.is_reordered(write.place.owner):
-            write = Write(ContentsPlace(write.place.owner), None, write.place.owner)  # its keys have to come in their order
+            order = _logged(session, write.place)
+            if order is not None:
+                results |= {order.place.key: order}
+            else:
+                write = Write(ContentsPlace(write.place.owner), None, write.place.owner)  # its keys have to come in their order
         results[write.place.key] = write
     for table in session.blocks.key_orders.tables():  # of which the keys may have changed places only
         place = ContentsPlace(table)
         if session.tracker.source_of(table) is not None and not _is_inside(session, place):
-            results.setdefault(place.key, Write(place, None, table))
-    return [*results.values(), *_last(session, results.values())]
+            order = _logged(session, place)
+            written = Write(place, None, table) if order is None else order
+            results.setdefault(written.place.key, written)
+    is_order = lambda write: isinstance(write.place, LoggedOrder)  # noqa: E731
+    return [*sorted(results.values(), key=is_order), *_last(session, results.values())]
+
+
+def _logged(session: Session, place: ItemPlace | ContentsPlace) -> Write | None:
+    """Return what puts the keys of a dict from outside in order once its items are written, if that is better than to write it for
+    each order and each set of keys that it may have.
+
+    Raises:
+        NeedsKeyLog: the capture has to note the order.
+    """
+    table, key_orders = place.owner, session.blocks.key_orders
+    source = session.tracker.source_of(table) if isinstance(table, dict) else None
+    if source is None:
+        return None
+    is_open = sum(map(may_be_undefined, storage.plain(table).values())) > _MOST_OPTIONAL
+    if not is_open and not orders.is_unknown(key_orders.of(table)):
+        return None
+    if source.name not in session.request.logged:
+        raise NeedsKeyLog(source.name)
+    return None if key_orders.logs is None else key_orders.logs.order(table)
 
 
 def _last(session: Session, writes: Iterable[Write]) -> Iterator[Write]:
     """Yield the attributes of objects from outside that come last, where writing them does not give their order."""
     for owner, order in session.blocks.key_orders.last(writes):
-        place: Any = key_order.LastPlace(owner)
+        place: Any = orders.LastPlace(owner)
         if session.tracker.source_of(owner) is not None and not _is_inside(session, place):
             session.blocks.key_orders.check_order(order, session.here(), orders.is_unknown)
             yield Write(place, None, orders.moved(order))

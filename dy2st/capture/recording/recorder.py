@@ -310,12 +310,42 @@ def record_number(session: Capturing, target: Callable[..., Any], args: tuple[An
         args: numbers, symbolic numbers, tensors.
         kind: ``"int"``, ``"float"`` or ``"bool"``, the type of the result.
     """
+    known = _compared(session, target, args) if target in _COMPARISONS else None
+    if known is not None:
+        return known
     _check_number(session, target, args)
     number = fresh_number(session.shapes, kind)
+    key = _comparison(target, args)
+    if key is not None:
+        session.shapes.compared[key] = number
     if target is scalars.to_int and isinstance(args[0], torch.SymBool):
         session.shapes.one_of(number, 0, 1)
     session.builder.call(target, tuple(args), {}, number)
     return number
+
+
+def _compared(session: Capturing, target: Any, args: tuple[Any, ...]) -> Any:
+    """Return what floats have been compared to before, or a constant where the block that is recorded tells; else ``None``."""
+    opposite = {operator.eq: operator.ne, operator.ne: operator.eq}.get(target)
+    other = None if opposite is None else _kept(session, opposite, args)
+    answer = None if other is None else session.shapes.known(other)
+    if answer is not None:
+        return not answer
+    return _kept(session, target, args)
+
+
+def _kept(session: Capturing, target: Any, args: tuple[Any, ...]) -> Any:
+    key = _comparison(target, args)
+    number = None if key is None else session.shapes.compared.get(key)
+    return number if number is not None and session.builder.node_of_number(number.node.expr) is not None else None
+
+
+def _comparison(target: Any, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """Return what tells a comparison of a float with a number from others; ``None`` for what is something else."""
+    kinds = {type(arg) for arg in args}
+    if target not in _COMPARISONS or torch.SymFloat not in kinds or not kinds <= {torch.SymFloat, int, float, bool}:
+        return None
+    return target, *(arg.node.expr if isinstance(arg, torch.SymFloat) else (type(arg), repr(arg)) for arg in args)
 
 
 def _check_number(session: Capturing, target: Any, args: Any) -> None:

@@ -68,6 +68,8 @@ class CaptureShapes(ShapeEnv):
         """Of numbers that an ``if`` has left: its test, and what the number is where that holds and where it does not."""
         self._either: dict[sympy.Basic, tuple[sympy.Basic, ...]] = {}
         """Of sizes that an ``if`` has left: what they are on its ways."""
+        self.compared: dict[tuple[Any, ...], Any] = {}
+        """What comparisons of floats have given."""
         self.seen: dict[sympy.Basic, sympy.Integer] = {}
         """Of the numbers that are strides what they are at the capture."""
         super().__init__(specialize_zero_one=False, duck_shape=False, prefer_deferred_runtime_asserts_over_guards=True)

@@ -21,7 +21,19 @@ import torch
 from dy2st import errors
 from dy2st.capture.values import storage
 from dy2st.capture.values.symbolic import Choosing, Order, TaggedUnion, Undefined, may_be_undefined, same_keys
-from dy2st.capture.writes.orders import MOVED, Known, completed, each, in_order, is_unknown, moved, order_before, reordered, same
+from dy2st.capture.writes.orders import (
+    MOVED,
+    Known,
+    Logs,
+    completed,
+    each,
+    in_order,
+    is_unknown,
+    moved,
+    order_before,
+    reordered,
+    same,
+)
 from dy2st.capture.writes.places import AttributePlace, ContentsPlace, ItemPlace, Place
 from dy2st.capture.writes.undo_log import UndoLog, Write
 from dy2st_runtime.ir.flattening import children, shallow
@@ -39,26 +51,6 @@ class Asking(Choosing, Protocol):
     def lists(self) -> _Lists: ...
 
     def here(self) -> errors.Location | None: ...
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class LastPlace:
-    """The attributes of an object that come last in the dicts that keep them, in order."""
-
-    owner: Any
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        return ("last", id(self.owner))
-
-    def read(self) -> Any:
-        return ()
-
-    def write(self, value: Any) -> None:
-        storage.put_last(self.owner, value)
-
-    def __str__(self) -> str:
-        return "the order of the attributes of an object"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -89,6 +81,7 @@ class KeyOrders:
         self._known: Known = {}
         self.asked: set[tuple[Any, ...]] = set()
         """The keys, in order, of the dicts whose order was asked."""
+        self.logs: Logs | None = None
         self._together: dict[int, tuple[Any, object]] = {}
         self._first: dict[int, tuple[Any, list[Any]]] = {}
         """Dicts that were written, with the keys that they had before."""
@@ -189,8 +182,11 @@ class KeyOrders:
         table = place.owner
         if isinstance(place, AttributePlace):
             self._begin_attributes(table)
-        elif isinstance(table, dict) and id(table) not in self._first and not storage.is_namespace(table):
-            self._first[id(table)] = table, [*storage.keys_of(table)]
+        elif isinstance(table, dict) and not storage.is_namespace(table):
+            if id(table) not in self._first:
+                self._first[id(table)] = table, [*storage.keys_of(table)]
+            if self.logs is not None:
+                self.logs.begin(place)
 
     def _begin_attributes(self, owner: Any) -> None:
         if not isinstance(owner, (torch.Tensor, ModuleType)):
@@ -247,8 +243,15 @@ class KeyOrders:
         kept = [key for key in self._first[id(table)][1] if key in now]
         return not same_keys(kept, [*now][: len(kept)])
 
+    def put_in(self, table: dict[Any, Any], key: Any) -> None:
+        """Note that the code puts a key into a dict, be it there already or not."""
+        if self.logs is not None:
+            self.logs.put(table, key)
+
     def removed(self, table: dict[Any, Any], key: Any) -> None:
         """Note that a key is taken out: if it comes back, it comes last."""
+        if self.logs is not None:
+            self.logs.removed(table, key)
         if id(table) in self._known:
             self.put(table, each(self._known[id(table)][1], lambda order: order.without(key)))
 

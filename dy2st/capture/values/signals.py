@@ -39,6 +39,14 @@ class NeedsAbstract(Signal):
         self.name = name
 
 
+class NeedsKeyLog(Signal):
+    """The order in which keys come into a dict from outside has to be noted, and the capture starts again."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"the order of the keys of {name} depends on a branch or loop")
+        self.name = name
+
+
 class NeedsApart(Signal):
     """Tensors that differ in a trait, or objects, have to be told apart, and the capture starts again."""
 

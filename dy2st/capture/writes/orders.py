@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from dy2st.capture.values import storage
 from dy2st.capture.values.storage import MISSING
 from dy2st.capture.values.symbolic import Order, TaggedUnion, Undefined
-from dy2st.capture.writes.places import ItemPlace
+from dy2st.capture.writes.places import ContentsPlace, ItemPlace
 from dy2st.capture.writes.undo_log import Write
 
 Known = dict[int, tuple[dict[Any, Any], Any]]
@@ -18,6 +19,38 @@ Known = dict[int, tuple[dict[Any, Any], Any]]
 
 MOVED: Any = type("Moved", (), {"__repr__": lambda self: "<moved>"})()
 """Stands in the order of an object's attributes before those that the call has put in, be it again or for the first time."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LastPlace:
+    """The attributes of an object that come last in the dicts that keep them, in order."""
+
+    owner: Any
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return ("last", id(self.owner))
+
+    def read(self) -> Any:
+        return ()
+
+    def write(self, value: Any) -> None:
+        storage.put_last(self.owner, value)
+
+    def __str__(self) -> str:
+        return "the order of the attributes of an object"
+
+
+class Logs(Protocol):
+    """Notes in the program when keys come and go; see :class:`~dy2st.capture.containers.key_logs.KeyLogs`."""
+
+    def begin(self, place: ItemPlace | ContentsPlace) -> None: ...
+
+    def put(self, table: Any, key: Any) -> None: ...
+
+    def removed(self, table: Any, key: Any) -> None: ...
+
+    def order(self, table: Any) -> Write | None: ...
 
 
 def is_unknown(order: Any) -> bool:
