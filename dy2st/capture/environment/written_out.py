@@ -343,7 +343,8 @@ def step_by_parameter(optimizer: Any, step: Callable[[Any], Any], runs: Any) -> 
             if is_unsure:
                 gradient = params[0].grad
                 if gradient is not None:
-                    if group.get("foreach") or group.get("fused"):
+                    at_once = group.get("foreach", False)  # None: of torch's choosing, which on a CPU is one by one
+                    if group.get("fused") or at_once or (at_once is None and params[0].device.type != "cpu"):
                         params[0].grad = gradient  # what takes all gradients at once gets a tensor
                     if params[0] in optimizer.state:  # each way without the questions of the other
                         step(part)

@@ -263,7 +263,7 @@ class CaptureShapes(ShapeEnv):
 
     def _get_stack_summary(self, *args: Any, **kwargs: Any) -> tuple[SLoc, str]:
         """Return no place: torch would look for one by its own files, half a second at the first capture, for its logs alone."""
-        return SLoc(None, None), ""
+        return SLoc("", None), ""  # without a text, torch 2.11 would fail to show it
 
     def _log_create_unbacked_symbol(self, *args: Any, **kwargs: Any) -> None:
         """Log no new number, with the places of all its frames, which torch prepares for a log that nobody reads."""
