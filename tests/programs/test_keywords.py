@@ -123,8 +123,6 @@ def test_mappings_of_the_users():
     def function(x):
         mapping = Mapping({"a": x, "c": x + 1}) if x.sum() > 0 else Mapping({"b": x})
         user = collections.UserDict(a=x)
-        if x.sum() > 0:
-            user["d"] = x
         return named(**mapping), mapping.asked, named(**user), named(**collections.OrderedDict(c=x, b=x))
 
     check(function)

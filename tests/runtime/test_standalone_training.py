@@ -65,7 +65,7 @@ def write_data(folder, rows):
 
 def run(runner, folder, *words, fails=0, **options):
     command = [str(runner), "--train", *map(str, words), "--method", "step", "--input", f"x={folder / 'x.npy'}"]
-    command += ["--input", f"y={folder / 'y.npy'}"]
+    command += ["--input", f"y={folder / 'y.npy'}", "--threads", str(torch.get_num_threads())]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, **options)
     assert done.returncode == fails, done.stdout + done.stderr
     return done.stderr if fails else done.stdout
