@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import statistics
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 import torch
@@ -34,15 +35,28 @@ def bench(
         load = time.perf_counter() - start
         args, kwargs = arguments(model, method, given)
         call = getattr(model, method)
-        times: list[float] = []
         with torch.no_grad():
             first = time.perf_counter()
             call(*args, **kwargs)
             first = time.perf_counter() - first
-            end = time.perf_counter() + seconds
-            while len(times) < 3 or time.perf_counter() < end:
-                begin = time.perf_counter()
-                call(*args, **kwargs)
-                times.append(time.perf_counter() - begin)
+            (times,) = in_turns([functools.partial(call, *args, **kwargs)], seconds, 3)
         result.add_row(name, *map(duration, (load, first, statistics.median(times), min(times))), str(len(times)))
     console().print(result)
+
+
+def in_turns(calls: Sequence[Callable[[], object]], seconds: float, least: int) -> list[list[float]]:
+    """Return how long each of some calls takes, in seconds, again and again.
+
+    Args:
+        calls: what to call, one after the other in each turn.
+        seconds: how long to go on.
+        least: how many turns there are in any case.
+    """
+    times: list[list[float]] = [[] for _ in calls]
+    end = time.perf_counter() + seconds
+    while len(times[0]) < least or time.perf_counter() < end:
+        for call, mine in zip(calls, times, strict=True):
+            begin = time.perf_counter()
+            call()
+            mine.append(time.perf_counter() - begin)
+    return times

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import statistics
-import time
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import torch
 from rich.table import Table
 from torch.utils._pytree import tree_flatten
 
+from dy2st.cli.benching import in_turns
 from dy2st.cli.output import clean, console, duration, size, table
 from dy2st.cli.running import arguments
 from dy2st_runtime.archive import archive
@@ -43,10 +44,10 @@ def compress(
     model = archive.read_model(path, namespaces)
     result, names, left = method(model)
     calls = _calls(_loaded(model, backend), given)
-    before = [_result(archive.read_model(path, namespaces), call, backend) for call in calls]
+    before = [_result(archive.read_model(path, namespaces), call, backend) for call in calls]  # what one call writes no other reads
     archive.write(output, result)
+    after = [_result(archive.read_model(output, namespaces), call, backend) for call in calls]
     both = [archive.read_model(file, namespaces) for file in (path, output)]
-    after = [_result(both[1], call, backend) for call in calls]
     rows = [(call[0], _times(both, call, seconds, backend)) for call in calls]
     out = console()
     out.print(_compared(path, output, rows, [difference(*pair) for pair in zip(before, after, strict=True)]))
@@ -69,10 +70,7 @@ def _loaded(model: Model, backend: str | None) -> LoadedModule:
 def _calls(model: LoadedModule, given: Sequence[str]) -> list[Call]:
     """Return the calls to compare: of ``forward`` with each file, or those that the archive has."""
     if given:
-        results = []
-        for file in given:
-            results.append((Path(file).name, archive.FORWARD, arguments(model, archive.FORWARD, [file])))
-        return results
+        return [(Path(file).name, archive.FORWARD, arguments(model, archive.FORWARD, [file])) for file in given]
     return [(name, name, example) for name, example in model.examples.items()]
 
 
@@ -86,18 +84,11 @@ def _result(model: Model, call: Call, backend: str | None) -> Any:
 def _times(models: Sequence[Model], call: Call, seconds: float, backend: str | None) -> list[float]:
     """Return how long a call of each model takes, measured in turns."""
     _, method, (args, kwargs) = call
-    functions = [getattr(_loaded(model, backend), method) for model in models]
-    times: list[list[float]] = [[] for _ in models]
+    functions = [functools.partial(getattr(_loaded(model, backend), method), *args, **kwargs) for model in models]
     with torch.no_grad():
         for function in functions:
-            function(*args, **kwargs)
-        end = time.perf_counter() + seconds
-        while len(times[0]) < 5 or time.perf_counter() < end:
-            for function, mine in zip(functions, times, strict=True):
-                begin = time.perf_counter()
-                function(*args, **kwargs)
-                mine.append(time.perf_counter() - begin)
-    return [statistics.median(mine) for mine in times]
+            function()
+        return [statistics.median(mine) for mine in in_turns(functions, seconds, 5)]
 
 
 def _compared(path: Path, output: Path, rows: Sequence[tuple[str, list[float]]], differences: Sequence[tuple[str, str]]) -> Table:

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from dy2st.capture.environment.guards import Guard
-from dy2st.capture.environment.sources import Source
+from dy2st.capture.environment.sources import Source, shown_key
 from dy2st.capture.outputs.captured import Captured
 from dy2st.capture.trace import READ_ONCE
 from dy2st.static.cache import Lookup, ProgramCache
@@ -250,7 +250,7 @@ def _in_table(name: str, before: Any, now: Any) -> Iterable[tuple[str, None]]:
         return
     if len(pairs) <= _MOST and all(_is_number(new) and type(old) is type(new) for old, new in pairs.values()):
         yield name, None
-        yield from ((f"{name}[{key!r}]", None) for key in pairs)
+        yield from ((f"{name}[{shown_key(key)}]", None) for key in pairs)
 
 
 def _beside(captured: Captured, values: list[Any], results: Mapping[str, Dims]) -> Iterator[tuple[str, None]]:

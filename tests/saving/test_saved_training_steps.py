@@ -13,6 +13,7 @@ import dy2st
 import dy2st_runtime
 from dy2st import InputSpec
 from dy2st_runtime.errors import SignatureError
+from tests.runtime.trainers import Adding, Plain
 
 
 class Trainer(nn.Module):
@@ -100,14 +101,7 @@ def test_an_optimizer_whose_first_step_is_another_one_is_not_saved_before_it(tmp
     assert not list(tmp_path.iterdir())
 
 
-class Adding(Trainer):
-    @dy2st.to_static
-    def step(self, x, y):
-        loss = F.mse_loss(self.net(x), y)
-        loss.backward()
-        self.optimizer.step()
-        return loss
-
+class Forgetting(Adding):
     @dy2st.to_static
     def forget(self):
         self.optimizer.zero_grad()
@@ -116,7 +110,7 @@ class Adding(Trainer):
 def test_gradients_that_are_added_to_are_those_of_the_weights(tmp_path):
     """They were copies: the weights began without, and what a loaded step added up was lost."""
     torch.manual_seed(0)
-    trainer = Adding("SGD")
+    trainer = Forgetting(Plain, "SGD")
     batches = [(torch.randn(3, 4), torch.randn(3, 2)) for _ in range(6)]
     with dy2st.enable_to_static(False):
         trainer.step(*batches[0])

@@ -154,7 +154,7 @@ def outside(session: Session, undo_log: UndoLog) -> list[Write]:
         if isinstance(write.place, (ItemPlace, ContentsPlace)) and session.blocks.key_orders.is_reordered(write.place.owner):
             order = _logged(session, write.place)
             if order is not None:
-                results |= {order.place.key: order}
+                results[order.place.key] = order
             else:
                 write = Write(ContentsPlace(write.place.owner), None, write.place.owner)  # its keys have to come in their order
         results[write.place.key] = write
@@ -164,8 +164,8 @@ def outside(session: Session, undo_log: UndoLog) -> list[Write]:
             order = _logged(session, place)
             written = Write(place, None, table) if order is None else order
             results.setdefault(written.place.key, written)
-    is_order = lambda write: isinstance(write.place, LoggedOrder)  # noqa: E731
-    return [*sorted(results.values(), key=is_order), *_last(session, results.values())]
+    orders_last = sorted(results.values(), key=lambda write: isinstance(write.place, LoggedOrder))
+    return [*orders_last, *_last(session, results.values())]
 
 
 def _logged(session: Session, place: ItemPlace | ContentsPlace) -> Write | None:

@@ -156,28 +156,19 @@ int autocast_depth() {
 
 }  // namespace
 
-size_t count_of(const std::string& target) {
-  static const std::map<std::string, size_t> table = {{"backward", 6},     {"gradients", 3}, {"gradient_of", 1},   {"set_gradient", 2},
-                                                      {"set_data_", 2}, {"enter_autocast", 4}, {"exit_autocast", 1}};
-  return table.at(target);
-}
-
-Other other_of(const std::string& target) {
+const Other* other_of(const std::string& target) {
   static const std::map<std::string, Other> table = {
-      {"backward", backward},         {"gradients", gradients}, {"gradient_of", gradient_of},       {"set_gradient", set_gradient},
-      {"set_data_", set_data},        {"enter_autocast", enter_autocast}, {"exit_autocast", exit_autocast}};
-  const auto one = table.find(target);
-  return one == table.end() ? nullptr : one->second;
-}
-
-const std::vector<std::string>& options_of(const std::string& target) {
-  static const std::map<std::string, std::vector<std::string>> table = {
-      {"backward", {"retain_graph", "create_graph", "inputs"}},
+      {"backward", {backward, 6, {"retain_graph", "create_graph", "inputs"}}},
       {"gradients",
-       {"grad_outputs", "retain_graph", "create_graph", "only_inputs", "allow_unused", "is_grads_batched", "materialize_grads"}}};
-  static const std::vector<std::string> none;
+       {gradients, 3, {"grad_outputs", "retain_graph", "create_graph", "only_inputs", "allow_unused", "is_grads_batched", "materialize_grads"}}},
+      {"gradient_of", {gradient_of, 1, {}}},
+      {"set_gradient", {set_gradient, 2, {}}},
+      {"set_data_", {set_data, 2, {}}},
+      {"enter_autocast", {enter_autocast, 4, {}}},
+      {"exit_autocast", {exit_autocast, 1, {}}},
+  };
   const auto one = table.find(target);
-  return one == table.end() ? none : one->second;
+  return one == table.end() ? nullptr : &one->second;
 }
 
 AutocastGuard::AutocastGuard()

@@ -7,12 +7,14 @@
 
 namespace dy2st {
 
-// Does what an operation of an archive does, given its arguments and then its options in order; nullptr for any other operation.
-using Other = Value (*)(const std::vector<Value>& given);
-Other other_of(const std::string& target);
-// How many arguments such an operation has, and the names of its options, in order.
-size_t count_of(const std::string& target);
-const std::vector<std::string>& options_of(const std::string& target);
+// An operation of an archive that is none of PyTorch's operators.
+struct Other {
+  Value (*run)(const std::vector<Value>& given);  // takes its arguments, then its options in order
+  size_t positional;                              // how many arguments it has
+  std::vector<std::string> options;               // their names
+};
+// The operation of a name; nullptr for any that is not one of these.
+const Other* other_of(const std::string& target);
 
 // Leaves the modes of autocast as they were before it.
 class AutocastGuard {

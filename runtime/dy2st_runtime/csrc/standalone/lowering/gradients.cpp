@@ -61,11 +61,12 @@ ArchiveStep Lowering::grad_mode(const Json& node) {
 ArchiveStep Lowering::other(const Json& node, const std::string& target) {
   auto made = std::make_shared<Deed>();
   made->kind = Deed::Kind::Other;
-  made->other = other_of(target);
+  const Other& known = *other_of(target);
+  made->other = known.run;
   const auto& args = node["args"].array();
   const Json* named = node.find("kwargs");
-  const auto& options = options_of(target);
-  const size_t positional = count_of(target);
+  const auto& options = known.options;
+  const size_t positional = known.positional;
   if (args.size() < positional || args.size() > positional + options.size()) refuse("such arguments of " + target);
   for (size_t index = 0; index < args.size(); ++index) {
     made->operands.push_back(is_object(args[index], "dtype") || is_object(args[index], "str") ? Operand{} : operand(args[index]));
