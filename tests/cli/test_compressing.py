@@ -65,6 +65,31 @@ def test_examples_come_from_files(archive, tmp_path):
     assert "difference of a.npz" in text and "difference of b.npy" in text and "%" in text
 
 
+class Counting(nn.Module):
+    """What it gives depends on how often it has been called."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(64, 64, bias=False)
+        self.register_buffer("calls", torch.zeros(()))
+        with torch.no_grad():
+            self.layer.weight[::2] = 0
+
+    def forward(self, x):
+        self.calls += 1
+        return self.layer(x) * self.calls
+
+
+def test_no_example_sees_what_the_one_before_has_written(tmp_path):
+    dy2st.save(Counting(), tmp_path / "m", [dy2st.InputSpec([None, 64])])
+    numpy.save(tmp_path / "a.npy", torch.randn(1, 64).numpy())
+    numpy.save(tmp_path / "b.npy", torch.randn(2, 64).numpy())
+    text = good(
+        "prune", tmp_path / "m", "-o", tmp_path / "zeros", "-e", tmp_path / "a.npy", "-e", tmp_path / "b.npy", "--seconds", 0
+    )
+    assert text.count("at most 0") == 2 and "0 %" in text
+
+
 def test_without_examples_nothing_is_run(tmp_path):
     dy2st.save(nn.Linear(64, 64), tmp_path / "m", [dy2st.InputSpec([None, 64])])
     text = good("prune", tmp_path / "m", "-o", tmp_path / "small", "--seconds", 0)
