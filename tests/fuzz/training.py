@@ -11,6 +11,7 @@ import collections
 import copy
 import linecache
 import random
+import time
 import types
 import warnings
 from collections.abc import Callable, Sequence
@@ -177,10 +178,12 @@ def main() -> None:
     warnings.simplefilter("ignore")
     verdicts: collections.Counter[str] = collections.Counter()
     for number in range(options.programs):
+        begun = time.perf_counter()
         verdict = judge(f"{options.seed}-{number}")
         verdicts[verdict] += 1
+        print(f"{options.seed}-{number}: {verdict} ({time.perf_counter() - begun:.1f} s)", flush=True)
         if not verdict.startswith(("same", "refused", "invalid")):
-            print(f"{options.seed}-{number}: {verdict}\n{write(f'{options.seed}-{number}')[0]}", flush=True)
+            print(write(f"{options.seed}-{number}")[0], flush=True)
     for verdict, count in verdicts.most_common():
         print(f"{count:6} {verdict}")
 
