@@ -105,6 +105,7 @@ def item(value: Any, key: Any) -> Any:
         return value[key]
     if isinstance(value, TaggedUnion):
         return session.over(value, lambda option: item(option, key))
+    value = optional.behind_proxy(session, value)
     if keys.is_open(key):
         if has_factory(value):
             unless_there(session, value, key, lambda: set_item(value, key, session.call(value.default_factory)))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import collections
 import gc
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -32,8 +33,19 @@ TAKING = frozenset(("pop", "popitem", "clear"))
 """Those that take items out."""
 
 
+def behind_proxy(session: Session, value: Any) -> Any:
+    """Return the dict that a read-only view shows, where a tensor decides its keys or their order; any other value as it is."""
+    if type(value) is not types.MappingProxyType:
+        return value
+    table = gc.get_referents(value)[0]
+    is_decided = isinstance(table, dict) and (has_optional(table) or session.blocks.key_orders.asks(table) is not None)
+    return table if is_decided else value
+
+
 def has_optional(value: Any) -> bool:
     """Tell whether a value is a dict or set with items that are there on some ways only."""
+    if type(value) is types.MappingProxyType:
+        value = gc.get_referents(value)[0]
     if isinstance(value, AbstractSet):
         value = value.table
     return isinstance(value, dict) and any(map(may_be_undefined, dict.values(value)))
@@ -51,6 +63,7 @@ def case_split(session: Session, table: Any, use: Callable[[Any], Any], *, order
     """Do something with a dict or set: once for each set of keys that it may have, and if asked, for each order of them."""
     if isinstance(table, AbstractSet):
         return case_split(session, table.table, lambda known: use(set(known)))
+    table = behind_proxy(session, table)
     key = next((key for key, value in dict.items(table) if may_be_undefined(value)), _ABSENT)
     if key is _ABSENT:
         return session.blocks.key_orders.ordered(session, table, use) if ordered else use(table)

@@ -28,6 +28,13 @@ CONTAINERS = (list, dict, set, collections.deque)
 
 
 def call_container(session: Session, owner: Any, function: Any, args: Any, kwargs: Any) -> Any:
+    table = optional.behind_proxy(session, owner)
+    if table is not owner:
+        return session.call(getattr(table, function.__name__), *args, **kwargs)
+    return _call(session, owner, function, args, kwargs)
+
+
+def _call(session: Session, owner: Any, function: Any, args: Any, kwargs: Any) -> Any:
     if isinstance(owner, list) or cells.holds(owner):
         method = ordering.method if isinstance(owner, list) else _call_of_cells
         return method(session, owner, function.__name__, args, kwargs)

@@ -68,7 +68,7 @@ def create(session: Session, kind: Any, args: tuple[Any, ...], kwargs: dict[str,
     if kind not in FAMILY or not args or (kind is collections.defaultdict and len(args) < 2):
         return None
     *before, source = args
-    source = _looked_at(session, source)
+    source = _looked_at(session, optional.behind_proxy(session, source))
     if not _is_special(session, kind, source):
         table = kind(*before, source)
         session.allocations.own(table)

@@ -189,12 +189,25 @@ def is_kept_there(owner: Any, name: str, value: Any, table: str) -> bool:
 
 
 def is_kept_by_option(owner: Any, name: str, value: Any) -> bool:
-    """Tell whether a module registers one option of a tagged union, and keeps ``None`` as an attribute like any other."""
-    return (
-        len(options_of(value)) > 1
-        and may_register(value)
-        and any(option is None and is_kept_there(owner, name, None, "__dict__") for option in options_of(value))
-    )
+    """Tell whether a module does not do the same with all options of a tagged union.
+
+    It registers one and keeps ``None`` as an attribute like any other, or refuses one under the name.
+    """
+    options = list(options_of(value))
+    if len(options) < 2:
+        return False
+    if may_register(value) and any(option is None and is_kept_there(owner, name, None, "__dict__") for option in options):
+        return True
+    return any(_is_refused(owner, name, option) for option in options)
+
+
+def _is_refused(module: torch.nn.Module, name: str, value: Any) -> bool:
+    """Tell whether a module has something registered under a name that a value cannot take the place of."""
+    taken: tuple[type, ...] = ()
+    for table, kind in zip(MODULE_TABLES, (torch.nn.Parameter, torch.Tensor, torch.nn.Module), strict=True):
+        if name in module.__dict__.get(table, {}):
+            taken = (torch.nn.Parameter, kind) if kind is not torch.Tensor else (torch.nn.Module, kind)
+    return bool(taken) and value is not None and not isinstance(value, taken)
 
 
 def _registering(value: Any) -> str:
