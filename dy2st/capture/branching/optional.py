@@ -35,17 +35,20 @@ TAKING = frozenset(("pop", "popitem", "clear"))
 
 def behind_proxy(session: Session, value: Any) -> Any:
     """Return the dict that a read-only view shows, where a tensor decides its keys or their order; any other value as it is."""
-    if type(value) is not types.MappingProxyType:
+    table = _shown(value)
+    if table is value or not isinstance(table, dict):
         return value
-    table = gc.get_referents(value)[0]
-    is_decided = isinstance(table, dict) and (has_optional(table) or session.blocks.key_orders.asks(table) is not None)
-    return table if is_decided else value
+    return table if has_optional(table) or session.blocks.key_orders.asks(table) is not None else value
+
+
+def _shown(value: Any) -> Any:
+    """Return the mapping that a read-only view shows; any other value as it is."""
+    return gc.get_referents(value)[0] if type(value) is types.MappingProxyType else value
 
 
 def has_optional(value: Any) -> bool:
     """Tell whether a value is a dict or set with items that are there on some ways only."""
-    if type(value) is types.MappingProxyType:
-        value = gc.get_referents(value)[0]
+    value = _shown(value)
     if isinstance(value, AbstractSet):
         value = value.table
     return isinstance(value, dict) and any(map(may_be_undefined, dict.values(value)))

@@ -18,7 +18,14 @@ from dy2st.capture.values.symbolic import Undefined, options_of
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "<missing>"})()
 """What a place holds when it does not exist."""
 
-MODULE_TABLES = ("_parameters", "_buffers", "_modules")
+_TAKES: dict[str, tuple[type, ...]] = {
+    "_parameters": (torch.nn.Parameter,),
+    "_buffers": (torch.Tensor, torch.nn.Module),
+    "_modules": (torch.nn.Parameter, torch.nn.Module),
+}
+"""What a module takes, ``None`` aside, under a name that it has in a table."""
+
+MODULE_TABLES = tuple(_TAKES)
 """The dicts in which a module keeps what it registers."""
 
 
@@ -203,11 +210,9 @@ def is_kept_by_option(owner: Any, name: str, value: Any) -> bool:
 
 def _is_refused(module: torch.nn.Module, name: str, value: Any) -> bool:
     """Tell whether a module has something registered under a name that a value cannot take the place of."""
-    taken: tuple[type, ...] = ()
-    for table, kind in zip(MODULE_TABLES, (torch.nn.Parameter, torch.Tensor, torch.nn.Module), strict=True):
-        if name in module.__dict__.get(table, {}):
-            taken = (torch.nn.Parameter, kind) if kind is not torch.Tensor else (torch.nn.Module, kind)
-    return bool(taken) and value is not None and not isinstance(value, taken)
+    return value is not None and any(
+        name in module.__dict__.get(table, ()) and not isinstance(value, kinds) for table, kinds in _TAKES.items()
+    )
 
 
 def _registering(value: Any) -> str:
