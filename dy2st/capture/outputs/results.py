@@ -126,6 +126,7 @@ def until_now(session: Session) -> tuple[Written, tuple[Any, ...], list[Write]]:
     effects: list[Effect] = []
     writers: list[Writer] = []
     lost: list[Write] = []
+    known = session.blocks.key_orders.mark()
     for write in outside(session, session.blocks.undo_log_until_now()):
         try:
             told = dataclasses.replace(write, new=session.carried.told(write.new))
@@ -135,6 +136,7 @@ def until_now(session: Session) -> tuple[Written, tuple[Any, ...], list[Write]]:
         else:
             effects += effect
             writers += writer
+    session.blocks.key_orders.undo(known, lambda table: False)  # of copies that nobody but the describer has: no block writes them
     plain = [dataclasses.replace(effect, value=describer.simplified(effect.value)) for effect in effects]
     return Written(plain, writers, describer.existing), tuple(describer.outputs), lost
 
