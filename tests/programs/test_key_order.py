@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import dy2st
+from dy2st.capture.looping.carries import Carries
 from tests import worlds
 from tests.oracle import agree
 from tests.programs.values import signs
@@ -252,6 +253,31 @@ def test_keys_that_come_into_a_dict_from_outside_in_any_order():
             results.append([(key, value["last"].item()) for key, value in STATE.items()])
         assert results[0] == results[1]
     assert len(static.program_cache) == 1
+
+
+def made_on_some_ways(state, total, x, index, n):
+    for i in range(n):
+        if x.sum() > i:
+            own = state["p"]
+            if len(own) == 0:
+                own["step"] = x * 0
+                own["mean"] = x * 0
+            own["step"] = own["step"] + 1
+            own["mean"] = own["mean"] * x[index]
+        total += x[index]  # fails after what it has written, which the program records
+    return total
+
+
+def test_loops_that_record_dicts_with_keys_of_some_ways_are_captured_a_few_times(monkeypatch):
+    monkeypatch.setattr(Carries, "attempts", 10)
+
+    def make():
+        state, total = collections.defaultdict(dict), torch.zeros(())
+        rows = ((0.0, 1, 2), (1.0, 1, 0), (1.0, 1, 2), (4.0, 5, 3), (-1.0, 1, 2), (2.0, 0, 4))
+        inputs = [(torch.full((3,), value), torch.tensor(index), torch.tensor(n)) for value, index, n in rows]
+        return worlds.World(made_on_some_ways, [state, total], [lambda f, given=given: f(state, total, *given) for given in inputs])
+
+    worlds.agree(make)
 
 
 def test_too_many_key_orders_are_refused():
