@@ -7,6 +7,7 @@ raises, an operation before that keeps what would have to be written, and whoeve
 from __future__ import annotations
 
 import contextlib
+import operator
 import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,10 +15,12 @@ from typing import Any, NamedTuple
 
 from torch import fx
 
-from dy2st import errors
+from dy2st import config, errors
 from dy2st.capture.attributes.tensor_attributes import Marks, marks_of
 from dy2st.capture.outputs import results
 from dy2st.capture.session.session import Session
+from dy2st.capture.values.signals import NeedsRecords
+from dy2st.capture.writes.places import CellPlace, ItemPlace
 from dy2st_runtime.analyses.purity import may_fail
 from dy2st_runtime.call.on_raise import is_repeatable
 from dy2st_runtime.ir.program import Location, Program
@@ -68,8 +71,31 @@ class Recorder:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._last: fx.Node | None = None
+        self._seen: tuple[Any, ...] = ()
+        """When it was called last: the block, how much had been written, and what was in variables from outside."""
 
     def __call__(self) -> None:
+        seen = self._look()
+        if self._is_last_seen(seen) and not config.CHECK_LEAKS:
+            return
+        is_same, number = self._is_last_seen(seen), len(self._session.builder.graph.nodes)
+        self._record()
+        assert not is_same or number == len(self._session.builder.graph.nodes), "a write was not counted"
+        self._seen = self._look()
+
+    def _look(self) -> tuple[Any, ...]:
+        session = self._session
+        entries = session.blocks.undo_log_until_now().entries.values()
+        variables = (entry.place for entry in entries if isinstance(entry.place, (CellPlace, ItemPlace)))
+        held = tuple(place.read() for place in variables if not session.places.is_local(place))
+        return session.builder.graph, session.places.changes, session.blocks.key_orders.changes, *held
+
+    def _is_last_seen(self, seen: tuple[Any, ...]) -> bool:
+        """Tell whether nothing can have been written since the last record, and that is in the block that runs now."""
+        is_there = self._last is None or (not self._last._erased and self._last.graph is self._session.builder.graph)
+        return is_there and len(seen) == len(self._seen) and all(map(operator.is_, seen, self._seen))
+
+    def _record(self) -> None:
         written, outputs, missed = results.until_now(self._session)
         if not written.effects and not missed and self._last is None:
             return
@@ -93,6 +119,29 @@ class Recorder:
         where = [writer.source for writer in written.writers] == [writer.source for writer in before.writers]
         what = list(before.effects) == list(written.effects) and before.existing == written.existing
         return where and what and last.args[1] == builder.argument(tuple(outputs))
+
+
+class NeedFinder:
+    """Finds before its end that a program has to record what it has written before each operation that may fail.
+
+    What one that has not been captured whole is known to need is less than :func:`is_needed` says of it at its end.
+
+    Args:
+        session: of the capture.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def __call__(self) -> None:
+        """Look, before an operation that may fail.
+
+        Raises:
+            NeedsRecords: it has to.
+        """
+        in_flight = self._session.in_flight
+        if in_flight.has_acted and self._session.tracker.guards.read_once is None and in_flight.has_written():
+            raise NeedsRecords
 
 
 def is_needed(program: Program) -> bool:

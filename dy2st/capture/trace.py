@@ -38,7 +38,7 @@ from dy2st.capture.torch_functions import replacements
 from dy2st.capture.torch_functions.mode import TorchFunctions
 from dy2st.capture.types import lattice, tensor_traits
 from dy2st.capture.values.abstract_objects import Represents
-from dy2st.capture.values.signals import NeedsAbstract, NeedsApart, NeedsKeyLog, NeedsRuntimeList, Unreachable
+from dy2st.capture.values.signals import NeedsAbstract, NeedsApart, NeedsKeyLog, NeedsRecords, NeedsRuntimeList, Unreachable
 from dy2st.collecting import COLLECTING
 from dy2st.training import no_snapshots
 from dy2st_runtime.call.binding import parameters_of
@@ -67,6 +67,8 @@ def capture(request: Request, convert: Callable[[FunctionType], Any], namespace:
             if once or not on_raise.is_needed(captured.program):
                 return captured
             request = dataclasses.replace(request, leaves_always=True)
+        except NeedsRecords:
+            request = dataclasses.replace(request, leaves_always=True)
         except NeedsAbstract as needed:
             request = dataclasses.replace(request, changed=request.changed | {needed.name})
         except NeedsApart as needed:
@@ -85,7 +87,8 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], namespace
     session.tracker.guards.before_once = functools.partial(_before_once, session, request)
     if request.leaves_early:
         session.in_flight.before_raise = on_raise.Recorder(session)
-        session.in_flight.before_failing = session.in_flight.before_raise if request.leaves_always else None
+        is_told = request.leaves_always
+        session.in_flight.before_failing = session.in_flight.before_raise if is_told else on_raise.NeedFinder(session)
         session.in_flight.has_written = lambda: bool(results.outside(session, session.blocks.undo_log_until_now()))
     with (
         _letting_go(session), COLLECTING.rarely(), _repeatable_or_marked(session, request), translated(session),

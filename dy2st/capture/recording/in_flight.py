@@ -50,8 +50,9 @@ class InFlight:
         handled_around: the identities of what the caller is handling: the next call may be made where nothing is handled.
         failed: the last operation of torch that failed on abstract values: its error, function and arguments.
         before_raise: called before an operation that raises is recorded.
-        before_failing: called before an operation that may fail when the program runs, if the program has to record what was
-            written by then.
+        before_failing: called before an operation that may fail when the program runs: it records what was written by then, or
+            finds that the program has to.
+        has_acted: whether the program is known to have changed a tensor from outside by now, or to have drawn random numbers.
         foreseen: looks whether operations fail that are about to be recorded; ``None`` if nobody does.
         in_batch: whether the code is captured for one item of a batch, ``torch.func.vmap``, and no branch can be for one item.
         has_written: tells whether the program has written something outside by now that can be seen when it raises.
@@ -67,6 +68,7 @@ class InFlight:
         self.failed: tuple[BaseException, Any, Any, Any] | None = None
         self.before_raise: Callable[[], None] = lambda: None
         self.before_failing: Callable[[], None] | None = None
+        self.has_acted = False
         self.foreseen: Foreseeing | None = None
         self.in_batch = False
         self.has_written: Callable[[], bool] = lambda: False

@@ -160,10 +160,19 @@ class Recorder(ProxyTorchDispatchMode):
         tree_map_only(FakeTensor, self._check_result, result)
         if self.instead is not None and self.instead[0] is func:
             (_, args, kwargs), self.instead = self.instead, None
+        self.session.in_flight.has_acted |= self._acts_outside(func, args)
         self.session.builder.call(func, args, kwargs, result)
         self._check_learned(func)
         self.session.checks.emit()
         return result
+
+    def _acts_outside(self, func: Any, args: Any) -> bool:
+        """Tell whether an operation is known to change a tensor from outside, or to draw random numbers; what loops carry is not."""
+        if self.session.in_flight.has_acted or not func._schema.is_mutable:
+            return torch.Tag.nondeterministic_seeded in func.tags
+        written = [args[index] for index, given in enumerate(func._schema.arguments[: len(args)]) if _is_written(given)]
+        strided = (one for one in tree_leaves(written) if isinstance(one, torch.Tensor) and one.layout == torch.strided)
+        return any(map(self.session.outside.is_in_memory, strided))
 
     def _facts_before(self) -> dict[str, Any] | None:
         """Return what is known of sizes, where an ``except`` clause is for operations whose sizes do not fit."""
@@ -266,6 +275,11 @@ def _has_numbers(args: Any, kwargs: Any) -> bool:
         return leaf._has_symbolic_sizes_strides if isinstance(leaf, torch.Tensor) else isinstance(leaf, SYMBOLIC_NUMBERS)
 
     return any(map(is_symbolic, tree_leaves((args, kwargs))))
+
+
+def _is_written(argument: Any) -> bool:
+    """Tell whether an operator writes to an argument, as its schema says."""
+    return argument.alias_info is not None and argument.alias_info.is_write
 
 
 def _written_sizes(func: Any, args: Any) -> frozenset[Any]:

@@ -82,6 +82,8 @@ class KeyOrders:
         self.asked: set[tuple[Any, ...]] = set()
         """The keys, in order, of the dicts whose order was asked."""
         self.logs: Logs | None = None
+        self.changes = 0
+        """How often an order was put by now."""
         self._together: dict[int, tuple[Any, object]] = {}
         self._first: dict[int, tuple[Any, list[Any]]] = {}
         """Dicts that were written, with the keys that they had before."""
@@ -157,6 +159,7 @@ class KeyOrders:
 
     def put(self, table: dict[Any, Any], order: Any) -> None:
         """From now on the keys of a dict are in an order."""
+        self.changes += 1
         self._known[id(table)] = table, order
 
     def follow(self, value: Any, table: Any) -> Any:

@@ -148,6 +148,12 @@ class Outside:
         """Tell whether a tensor stands for one from outside that is no argument."""
         return any(state.abstract is tensor for state in self._state_by_id.values())
 
+    def is_in_memory(self, tensor: torch.Tensor) -> bool:
+        """Tell whether a tensor is known to lie in the memory of an argument or of the state."""
+        known = (*(given[0] for given in self.arguments.values()), *(state.abstract for state in self.states))
+        memory = tensor.untyped_storage()._cdata
+        return any(one.layout == torch.strided and one.untyped_storage()._cdata == memory for one in known)
+
     def adopted(self, value: Any) -> Any:
         """Return a value with an abstract value in the place of a real tensor."""
         return self.adopt(value) if isinstance(value, torch.Tensor) and not self._fakes.is_abstract(value) else value

@@ -50,6 +50,7 @@ class WrittenPlaces:
         tables: the dicts of objects' attributes that the code has asked for, by their identity, with the objects.
         class_tables: the same of classes: the views of their dicts, which Python makes anew each time; and the dicts of modules.
         tagged: the tensors to which the code has given attributes, by their identity, with the names.
+        changes: how often something was written, or put back, by now; variables are written without it.
     """
 
     def __init__(self, position: Position, blocks: Blocks, allocations: Allocations, outside: Outside, traits: Traits) -> None:
@@ -61,10 +62,15 @@ class WrittenPlaces:
         self.tables: dict[int, tuple[dict[str, Any], Any]] = {}
         self.class_tables: dict[int, tuple[Any, type | None]] = {}
         self.tagged: dict[int, tuple[torch.Tensor, list[str]]] = {}
+        self.changes = 0
+        blocks.on_undo.append(self._count)
 
     def is_local(self, place: Place) -> bool:
         """Tell whether a place is a variable that exists during the capture only."""
         return isinstance(place, CellPlace) and id(place.cell) not in self._outside.cells
+
+    def _count(self, region: Region) -> None:
+        self.changes += 1
 
     def _is_outside(self, place: Place) -> bool:
         """Tell whether other threads may see what is written to a place."""
@@ -74,6 +80,7 @@ class WrittenPlaces:
 
     def write(self, place: Place) -> None:
         """Note a place that is about to be written."""
+        self.changes += 1
         if not isinstance(place, (CellPlace, AttributePlace)) and id(place.owner) in self.tables:
             owner = self.tables[id(place.owner)][1]
             for name in [place.item] if isinstance(place, ItemPlace) else list(place.owner):

@@ -47,6 +47,13 @@ class NeedsKeyLog(Signal):
         self.name = name
 
 
+class NeedsRecords(Signal):
+    """What is written outside has to be recorded before each operation that may fail, and the capture starts again."""
+
+    def __init__(self) -> None:
+        super().__init__("an operation may fail after the program has changed a tensor, and written something else, outside")
+
+
 class NeedsApart(Signal):
     """Tensors that differ in a trait, or objects, have to be told apart, and the capture starts again."""
 
