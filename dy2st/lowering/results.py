@@ -12,6 +12,7 @@ from dy2st.lowering.lists import prefix
 from dy2st.lowering.values import ListValue, Number, as_tensor, is_number, known_later, new_form
 from dy2st_runtime.ir.program import Program
 from dy2st_runtime.ir.structure import (
+    Absent,
     BoundOf,
     ClassOf,
     CollectionOf,
@@ -85,7 +86,7 @@ def result(program: Program, structure: Structure, leaves: Sequence[Any]) -> Any
             return result(program, items[0], leaves)
         case InstanceOf((_, item)):
             return result(program, item, leaves)
-        case TaggedUnionOf() | CollectionOf() | BoundOf():
+        case TaggedUnionOf() | CollectionOf() | BoundOf() | Absent():
             return _chosen(program, structure, leaves)
 
 
@@ -93,7 +94,7 @@ def _is_registered(factory: type) -> bool:
     return factory.__module__.startswith(("torch.", "collections"))
 
 
-def _chosen(program: Program, structure: TaggedUnionOf | CollectionOf | BoundOf, leaves: Sequence[Any]) -> Any:
+def _chosen(program: Program, structure: TaggedUnionOf | CollectionOf | BoundOf | Absent, leaves: Sequence[Any]) -> Any:
     if isinstance(structure, TaggedUnionOf):
         tag = result(program, structure.tag, leaves)
         options = [result(program, item, leaves) for item in structure.items]

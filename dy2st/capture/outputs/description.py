@@ -17,7 +17,6 @@ from torch.utils._pytree import tree_leaves
 from dy2st import errors
 from dy2st.capture.attributes.attributes import spent
 from dy2st.capture.branching import unions
-from dy2st.capture.branching.optional import has_optional
 from dy2st.capture.containers.iterables import Columns, RuntimeIterable, Stream
 from dy2st.capture.containers.ranges import RuntimeRange
 from dy2st.capture.environment.plain_values import CONSTANTS
@@ -37,9 +36,10 @@ from dy2st.capture.values.storage import MISSING
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, RuntimeList, Stale, TaggedUnion, Undefined, may_be_undefined
 from dy2st.capture.values.texts import Text
 from dy2st.capture.writes import orders
-from dy2st.capture.writes.places import CellPlace, ContentsPlace, ItemPlace
+from dy2st.capture.writes.places import CellPlace, ContentsPlace
 from dy2st_runtime.ir.flattening import ANY_FACTORY, attributes, is_followed, kind_of_table, parts_of
 from dy2st_runtime.ir.structure import (
+    Absent,
     BoundOf,
     ClassOf,
     CollectionOf,
@@ -57,8 +57,7 @@ from dy2st_runtime.ir.structure import (
     TupleOf,
     VariableOf,
 )
-from dy2st_runtime.ir.unflattening import HOLDERS, unflatten
-from dy2st_runtime.primitives import scalars
+from dy2st_runtime.ir.unflattening import HOLDERS
 from dy2st_runtime.primitives.cells import Cell
 
 _UNIQUE = (
@@ -157,17 +156,19 @@ class Describer:
         return self._holder_of(value, inside, attributes(value), what)
 
     def _holder_of(self, value: Any, inside: Any, results: dict[str, Any], what: str) -> Structure:
-        """Return the same, given its attributes; with one that is there on some ways only, it is one of two."""
-        parts = {name: item for name, item in results.items() if not isinstance(item, Undefined)}
-        name = next((name for name, item in parts.items() if may_be_undefined(item)), None)
-        if name is not None:
-            item = parts[name]
-            there = self.session.number(scalars.where, (unions.presence(item), 1, 0), "int")
-            tag = self.describe(there, what)
-            ways = (parts | {name: Undefined(name)}, parts | {name: item.without_unbound()})
-            return TaggedUnionOf(tag, (0, 1), tuple(self._holder_of(value, inside, way, what) for way in ways))
-        items = [self.described(inside, what), *(self.describe(item, what) for item in parts.values())]
-        return HolderOf(type(value), tuple(parts), tuple(items), getattr(value, "maxlen", None))
+        """Return the same, given its attributes."""
+        items = [self.described(inside, what), *(self._part(item, what) for item in results.values())]
+        return HolderOf(type(value), tuple(results), tuple(items), getattr(value, "maxlen", None))
+
+    def _part(self, value: Any, what: str) -> Structure:
+        """Return an item of a dict or an attribute of an object, which may be there on some ways only."""
+        if isinstance(value, Undefined):
+            return Absent()
+        if not may_be_undefined(value):
+            return self.describe(value, what)
+        tag, options = self.describe(value.tag, what), value.options
+        ways = tuple(Absent() if isinstance(option, Undefined) else self.describe(option, what) for option in options.values())
+        return TaggedUnionOf(tag, tuple(options), ways)
 
     def simplified(self, structure: Structure) -> Structure:
         """Without the numbers of containers that stand in one place only."""
@@ -190,10 +191,6 @@ class Describer:
             return self._of_numpy.described(value, what)
         if isinstance(value, AbstractObject) or self._is_table(value):
             return self._collection(value, what)
-        if has_optional(value):
-            return self._keys_by_way(value, what)
-        if _is_record(value) and any(map(may_be_undefined, attributes(value).values())):
-            return self._attributes_by_way(value, what)
         if isinstance(value, TaggedUnion):
             return self._union(value, what)
         if isinstance(value, Text):
@@ -253,7 +250,8 @@ class Describer:
         parts = made_modules.parts_of(value) if made_modules.is_part(self.session, value) else parts_of(value)
         if parts is not None:
             items, describe = parts
-            result = describe(tuple(self.describe(item, what) for item in items))
+            part = self._part if isinstance(value, dict) or _is_record(value) else self.describe
+            result = describe(tuple(part(item, what) for item in items))
             is_new = made_functions.is_recreated(self.session, type(value))
             return InstanceOf((self.describe(type(value), what), result)) if is_new else result
         if is_view(value):
@@ -324,7 +322,7 @@ class Describer:
             return TaggedUnionOf(self.describe(order.tag, what), tuple(order.options), ways)
         result = attributes(value)
         names = tuple(orders.in_order(result, order))
-        return ObjectOf(type(value), names, tuple(self.describe(result[name], what) for name in names))
+        return ObjectOf(type(value), names, tuple(self._part(result[name], what) for name in names))
 
     def _set(self, table: dict[Any, Any], what: str) -> Structure:
         """Return the members of a set: the keys of a dict where there are some on some ways only."""
@@ -354,31 +352,6 @@ class Describer:
                 self.session.here(),
                 fix="keep the tensors in a list, or under names in a dict",
             )
-
-    def _attributes_by_way(self, value: Any, what: str) -> Structure:
-        """Return an object with an attribute that is there on some ways only: one of two objects."""
-        result = attributes(value)
-        name, given = next((name, item) for name, item in result.items() if may_be_undefined(item))
-        without = ObjectOf(type(value), tuple(other for other in result if other != name), ())
-        parts = {other: item for other, item in result.items() if other != name}
-        one = unflatten(dataclasses.replace(without, items=tuple(map(Leaf, range(len(parts))))), list(parts.values()))
-        if isinstance(given, Undefined):
-            return self.described(one, what)
-        parts = result | {name: given.without_unbound()}
-        other = unflatten(ObjectOf(type(value), tuple(parts), tuple(map(Leaf, range(len(parts))))), list(parts.values()))
-        there = self.session.number(scalars.where, (unions.presence(given), 1, 0), "int")
-        return TaggedUnionOf(self.describe(there, what), (0, 1), (self.described(one, what), self.described(other, what)))
-
-    def _keys_by_way(self, table: dict[Any, Any], what: str) -> Structure:
-        """Return a dict with an item that is there on some ways only: one of two dicts."""
-        key, value = next((key, value) for key, value in dict.items(table) if may_be_undefined(value))
-        without, full = (self.session.blocks.key_orders.follow(storage.copy_of(table), table) for _ in range(2))
-        ItemPlace(without, key).write(MISSING)
-        if isinstance(value, Undefined):
-            return self.described(without, what)
-        there = self.session.number(scalars.where, (unions.presence(value), 1, 0), "int")
-        ItemPlace(full, key).write(value.without_unbound())
-        return TaggedUnionOf(self.describe(there, what), (0, 1), (self.described(without, what), self.described(full, what)))
 
 
 def _is_record(value: Any) -> bool:

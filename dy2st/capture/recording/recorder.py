@@ -167,7 +167,10 @@ class Recorder(ProxyTorchDispatchMode):
         return result
 
     def _acts_outside(self, func: Any, args: Any) -> bool:
-        """Tell whether an operation is known to change a tensor from outside, or to draw random numbers; what loops carry is not."""
+        """Tell whether an operation is known to change a tensor from outside, or to draw random numbers.
+
+        Of what a loop carries it is not known.
+        """
         if self.session.in_flight.has_acted or not func._schema.is_mutable:
             return torch.Tag.nondeterministic_seeded in func.tags
         written = [args[index] for index, given in enumerate(func._schema.arguments[: len(args)]) if _is_written(given)]

@@ -10,6 +10,7 @@ import torch
 from torch import fx
 
 from dy2st_runtime.ir.structure import (
+    Absent,
     BoundOf,
     ClassOf,
     CollectionOf,
@@ -168,7 +169,12 @@ def format_structure(structure: Structure, outputs: tuple[Any, ...]) -> str:
             return f"{{{options}}}[{format_structure(tag, outputs)}]"
         case CollectionOf(kind, items) | BoundOf(kind, items):
             return f"{getattr(kind, '__name__', kind)}({', '.join(inside(items))})"
-    return "".join(inside(structure.items[-1:])) or "..."  # which is told around here, or before
+    return "absent" if isinstance(structure, Absent) else _format_other(structure, outputs)
+
+
+def _format_other(structure: Any, outputs: tuple[Any, ...]) -> str:
+    """Return the last part of a structure; nothing of one that is told around here, or before."""
+    return "".join(format_structure(item, outputs) for item in structure.items[-1:]) or "..."
 
 
 def short_place(location: Any) -> str:

@@ -95,6 +95,13 @@ class ObjectOf:
 
 
 @dataclasses.dataclass(frozen=True)
+class Absent:
+    """An item of a dict, or an attribute of an object, that is not there: an option of a union that stands for the item."""
+
+    items: tuple[Structure, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
 class TaggedUnionOf:
     """One of several values: the one at the position where ``tags`` has the value of ``tag``."""
 
@@ -216,6 +223,7 @@ Structure = (
     | ListOf
     | DictOf
     | ObjectOf
+    | Absent
     | TaggedUnionOf
     | CollectionOf
     | AbstractOf

@@ -14,6 +14,7 @@ from dy2st_runtime.errors import LoadError, SaveError
 from dy2st_runtime.ir import constants
 from dy2st_runtime.ir.document import Json
 from dy2st_runtime.ir.structure import (
+    Absent,
     AbstractOf,
     BoundOf,
     CellOf,
@@ -61,14 +62,16 @@ def to_json(structure: Structure) -> Any:
             return results | ({"mapping": True} if issubclass(factory, dict) else {}) | ({"ordered": True} if in_order else {})
         case CollectionOf(kind, items, maxlen):
             return {"collection": to_json(items[0]), "kind": kind, "maxlen": constants.encode(maxlen)}
-        case HolderOf() | Shared() | CellOf() | AbstractOf() | InstanceOf() | FunctionOf() | ClassOf() | VariableOf() | BoundOf():
-            return _container_to_json(structure)
         case TaggedUnionOf(tag, tags, items):
             results = {"choice": [[number, to_json(item)] for number, item in zip(tags, items, strict=True)], "tag": to_json(tag)}
             return results | ({"same": True} if isinstance(structure, SameAs) else {})
+        case _:
+            return _container_to_json(structure)
 
 
-def _container_to_json(structure: HolderOf | Shared | CellOf | AbstractOf | Recreated) -> Any:
+def _container_to_json(structure: Absent | HolderOf | Shared | CellOf | AbstractOf | Recreated) -> Any:
+    if isinstance(structure, Absent):
+        return {"absent": True}
     if isinstance(structure, InstanceOf):
         return to_json(structure.items[1])
     if isinstance(structure, (FunctionOf, ClassOf)):
@@ -114,8 +117,20 @@ def from_json(json: Json, depth: int = 0) -> Structure:
     return _READERS[kind](json, depth + 1)
 
 
+def _read_item(json: Json, depth: int) -> Structure:
+    """Read what may be in a container or be a container's item; it has to be there always."""
+    structure = from_json(json, depth)
+    if _may_be_absent(structure):
+        json.fail("what is always there")
+    return structure
+
+
+def _may_be_absent(structure: Structure) -> bool:
+    return isinstance(structure, Absent) or (isinstance(structure, TaggedUnionOf) and any(map(_may_be_absent, structure.items)))
+
+
 def _read_items(json: Json, depth: int) -> tuple[Structure, ...]:
-    return tuple(from_json(item, depth) for item in json.array())
+    return tuple(_read_item(item, depth) for item in json.array())
 
 
 def _read_tuple(json: Json, depth: int) -> Structure:
@@ -148,7 +163,7 @@ def _read_union(json: Json, depth: int) -> Structure:
     pairs = [pair.array(2) for pair in json.field("choice").array()]
     tags = tuple(tag.integer(0) for tag, _ in pairs)
     kind = TaggedUnionOf if json.optional("same") is None else SameAs
-    return kind(from_json(json.field("tag"), depth), tags, tuple(from_json(item, depth) for _, item in pairs))
+    return kind(_read_item(json.field("tag"), depth), tags, tuple(from_json(item, depth) for _, item in pairs))
 
 
 def _read_collection(json: Json, depth: int) -> Structure:
@@ -157,7 +172,7 @@ def _read_collection(json: Json, depth: int) -> Structure:
         kind.fail("set, deque or tuple")
     if maxlen is not None and (type(maxlen) is not int or maxlen < 0):
         json.field("maxlen").fail("a length")
-    inside = from_json(json.field("collection"), depth)
+    inside = _read_item(json.field("collection"), depth)
     if isinstance(inside, Const):
         try:
             collection(kind.text())(inside.value)
@@ -167,7 +182,8 @@ def _read_collection(json: Json, depth: int) -> Structure:
 
 
 def _read_object(json: Json, depth: int) -> Structure:
-    fields, items = _read_fields(json), _read_items(json.field("object"), depth)
+    fields = _read_fields(json)
+    items = tuple(from_json(item, depth) for item in json.field("object").array())
     if len(fields) != len(items):
         json.fail("as many fields as items")
     mapping = json.optional("mapping") is not None
@@ -215,8 +231,9 @@ _READERS: dict[str, Callable[[Json, int], Structure]] = {
     "object": _read_object,
     "choice": _read_union,
     "collection": _read_collection,
-    "cell": lambda json, depth: CellOf((from_json(json.field("cell"), depth),)),
-    "shared": lambda json, depth: Shared(json.field("shared").integer(0), (from_json(json.field("item"), depth),)),
+    "cell": lambda json, depth: CellOf((_read_item(json.field("cell"), depth),)),
+    "shared": lambda json, depth: Shared(json.field("shared").integer(0), (_read_item(json.field("item"), depth),)),
+    "absent": lambda json, depth: Absent(),
 }
 """How each kind of structure is read, by the field that tells it."""
 constants.hold_structures((TupleOf, ListOf, DictOf, ObjectOf, CellOf), to_json, from_json)

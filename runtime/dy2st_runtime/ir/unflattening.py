@@ -8,7 +8,7 @@ import functools
 import operator
 import re
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from dy2st_runtime.arrays.calls import as_array, of_bytes
 from dy2st_runtime.ir.flattening import FACTORIES, follow_new
 from dy2st_runtime.ir.structure import (
+    Absent,
     AbstractOf,
     BoundOf,
     CellOf,
@@ -36,6 +37,9 @@ from dy2st_runtime.ir.structure import (
     TupleOf,
 )
 from dy2st_runtime.primitives.cells import Cell
+
+_ABSENT: Any = object()
+"""Made where an item or attribute is left out."""
 
 
 def unflatten(structure: Structure, leaves: Sequence[Any], results: dict[int, Any] | None = None) -> Any:
@@ -58,15 +62,25 @@ def unflatten(structure: Structure, leaves: Sequence[Any], results: dict[int, An
         case ListOf(items):
             return [unflatten(item, leaves, results) for item in items]
         case DictOf(keys, items, factory):
-            return factory(zip(keys, (unflatten(item, leaves, results) for item in items), strict=True))
+            return factory(_those_there(keys, items, leaves, results))
         case ObjectOf(factory, fields, items):
-            return _make_object(factory, dict(zip(fields, (unflatten(item, leaves, results) for item in items), strict=True)))
+            return _make_object(factory, dict(_those_there(fields, items, leaves, results)))
         case _:
             return _unflatten_one(structure, leaves, results)
 
 
+def _those_there(
+    keys: Sequence[Any], items: Sequence[Structure], leaves: Sequence[Any], results: dict[int, Any]
+) -> Iterator[tuple[Any, Any]]:
+    """Yield the items of a dict or attributes of an object that are there, with what they are called."""
+    for key, item in zip(keys, items, strict=True):
+        value = unflatten(item, leaves, results)
+        if value is not _ABSENT:
+            yield key, value
+
+
 def _unflatten_one(
-    structure: CollectionOf | AbstractOf | CellOf | HolderOf | Shared | TaggedUnionOf | Recreated,
+    structure: Absent | CollectionOf | AbstractOf | CellOf | HolderOf | Shared | TaggedUnionOf | Recreated,
     leaves: Sequence[Any],
     results: dict[int, Any],
 ) -> Any:
@@ -79,8 +93,10 @@ def _unflatten_one(
         case AbstractOf(kind, items, maxlen):
             return kind.of_list(unflatten(items[0], leaves, results), maxlen)
         case HolderOf(factory, fields, items, maxlen):
-            inside, *parts = (unflatten(item, leaves, results) for item in items)
-            return _make_holder(factory, maxlen, inside, dict(zip(fields, parts)))
+            inside = unflatten(items[0], leaves, results)
+            return _make_holder(factory, maxlen, inside, dict(_those_there(fields, items[1:], leaves, results)))
+        case Absent():
+            return _ABSENT
         case Shared(number, items):
             if number not in results:
                 result = _unflatten_shared(number, items[0], leaves, results)
@@ -181,13 +197,13 @@ def _unflatten_shared(number: int, structure: Structure, leaves: Sequence[Any], 
             return collected
         case DictOf(keys, items, factory):
             results[number] = table = factory()
-            for key, item in zip(keys, items, strict=True):
-                table[key] = unflatten(item, leaves, results)
+            for key, value in _those_there(keys, items, leaves, results):
+                table[key] = value
             return table
         case ObjectOf(factory, fields, items) if not issubclass(factory, dict):
             results[number] = owner = _new_object(factory)
-            for name, item in zip(fields, items, strict=True):
-                object.__setattr__(owner, name, unflatten(item, leaves, results))
+            for name, value in _those_there(fields, items, leaves, results):
+                object.__setattr__(owner, name, value)
             return owner
     return unflatten(structure, leaves, results)
 

@@ -59,7 +59,7 @@ void collect(const Json& structure, const std::string& path, const std::vector<V
     collect(structure["item"], path, leaves, to);
   } else if (structure.find("choice") != nullptr) {
     if (const Json* option = chosen(structure, leaves)) collect(*option, path, leaves, to);
-  } else {
+  } else if (structure.find("absent") == nullptr) {
     const Json* items = items_of(structure);
     if (items == nullptr) items = structure.find("object");
     if (items == nullptr) throw Error("a result of this structure needs Python");
@@ -71,6 +71,7 @@ void collect(const Json& structure, const std::string& path, const std::vector<V
 }
 
 void write(const Json& structure, const std::string& name, const std::vector<Value>& leaves, State& state) {
+  if (structure.find("absent") != nullptr) return;
   if (structure.find("choice") != nullptr) {
     if (const Json* option = chosen(structure, leaves)) write(*option, name, leaves, state);
   } else if (!each(structure, name, [&](const Json& part, const std::string& place) { write(part, place, leaves, state); })) {
@@ -91,6 +92,8 @@ void check_written(const Json& structure, const std::string& name, State& state)
   const bool is_container = each(structure, name, [&](const Json& part, const std::string& place) { check_written(part, place, state); });
   if (is_container) {
     if (structure.find("shared") == nullptr && state.find(name) != nullptr) refuse();
+  } else if (structure.find("absent") != nullptr) {
+    if (state.find(name) != nullptr || state.has_items(name)) refuse();
   } else if (structure.find("leaf") != nullptr || structure.find("const") != nullptr) {
     if (state.has_items(name)) refuse();
   } else {
