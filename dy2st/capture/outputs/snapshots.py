@@ -10,7 +10,7 @@ from torch import fx
 
 from dy2st import errors
 from dy2st.capture.writes.checkpointed import SNAPSHOTS
-from dy2st_runtime.analyses.aliasing import Aliasing
+from dy2st_runtime.analyses.aliasing import Aliasing, keeps
 from dy2st_runtime.ir.program import Block, Program, nested_blocks, node_blocks
 from dy2st_runtime.primitives import control, modes
 
@@ -103,17 +103,19 @@ def _why_not(body: Block) -> str | None:
     """Return what in an iteration cannot be done twice."""
     if any(_is_list(body, node) for node in body.inputs):
         return "reads or changes a list whose length a tensor decides"
-    for block in nested_blocks(body):
-        for node in block.graph.nodes:
-            if node.target in _ONCE:
-                return _ONCE[node.target]
-            if node.target is control.transform_ and node.args[0] not in _TRANSFORMS:
-                return f"calls torch.func.{node.args[0]}"
-            if node.op == "call_function" and isinstance(node.kwargs.get("generator"), fx.Node):
-                return "draws random numbers from a generator"
+    nodes = [node for block in nested_blocks(body) for node in block.graph.nodes]
+    for node in nodes:
+        if node.target in _ONCE and not keeps(node):
+            return _ONCE[node.target]
+        if node.target is control.transform_ and node.args[0] not in _TRANSFORMS:
+            return f"calls torch.func.{node.args[0]}"
+        if node.op == "call_function" and isinstance(node.kwargs.get("generator"), fx.Node):
+            return "draws random numbers from a generator"
     aliases = Aliasing(body)
     if any(aliases.is_written(node) for node in body.inputs):
         return "changes a tensor in place"
+    if any(keeps(node) for node in nodes):
+        return "records what it writes, as an operation in it may fail,"
     return None
 
 
