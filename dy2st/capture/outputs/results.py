@@ -145,6 +145,10 @@ def outside(session: Session, undo_log: UndoLog) -> list[Write]:
     """Return the writes to places that exist before and after the call."""
     results: dict[tuple[Any, ...], Write] = {}
     writes = undo_log.writes()
+    keys: dict[int, list[Any]] = {}
+    for place in (write.place for write in writes.values()):
+        if isinstance(place, ItemPlace):
+            keys.setdefault(id(place.owner), []).append(place.item)
     for write in writes.values():
         if _is_inside(session, write.place) or _is_of_abstract(session, write.place) or _is_in_new_table(writes, write.place):
             continue
@@ -153,7 +157,9 @@ def outside(session: Session, undo_log: UndoLog) -> list[Write]:
         members = None if isinstance(write.place, CellPlace) else session.outside.set_of(write.place.owner)
         if members is not None:
             write = Write(ContentsPlace(members), None, members)
-        if isinstance(write.place, (ItemPlace, ContentsPlace)) and session.blocks.key_orders.is_reordered(write.place.owner):
+        if isinstance(write.place, (ItemPlace, ContentsPlace)) and session.blocks.key_orders.is_reordered(
+            write.place.owner, keys.get(id(write.place.owner), ())
+        ):
             order = _logged(session, write.place)
             if order is not None:
                 results[order.place.key] = order

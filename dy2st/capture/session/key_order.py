@@ -236,15 +236,20 @@ class KeyOrders:
                 for key, item in items.items():
                     base.__setitem__(table, key, item)
 
-    def is_reordered(self, table: Any) -> bool:
-        """Tell whether writing the items one by one would leave the keys in another order: some were taken out and came back."""
+    def is_reordered(self, table: Any, written: Sequence[Any] = ()) -> bool:
+        """Tell whether writing the items one by one would leave the keys in another order: some were taken out and came back.
+
+        Args:
+            table: the dict.
+            written: the keys, in the order in which they would be written.
+        """
         if self.of(table) is not None:
             return True
         if id(table) not in self._first:
             return False
-        now = storage.keys_of(table)
-        kept = [key for key in self._first[id(table)][1] if key in now]
-        return not same_keys(kept, [*now][: len(kept)])
+        now, first = storage.keys_of(table), dict.fromkeys(self._first[id(table)][1])
+        left = [key for key in (*first, *(key for key in written if key not in first)) if key in now]
+        return not same_keys(left, [*now][: len(left)])
 
     def put_in(self, table: dict[Any, Any], key: Any) -> None:
         """Note that the code puts a key into a dict, be it there already or not."""
