@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.fuzz.oracle import Kind, Verdict
-from tests.fuzz.stateful import aliasing, arrays, generate, keeping, oracle
+from tests.fuzz.stateful import aliasing, arrays, generate, keeping, oracle, orders
 from tests.fuzz.stateful.picture import Numbers, Picture
 from tests.fuzz.stateful.program import Call, Program
 from tests.fuzz.stateful.reduction import reduced, script
@@ -79,6 +79,18 @@ def test_programs_with_arrays_run_and_write_to_them():
 @pytest.mark.parametrize("number", range(10))
 def test_a_program_with_arrays_does_the_same_or_is_refused(number: int) -> None:
     same_or_refused(arrays.write(f"ci-{number}"), "native", "python" if number % 2 else "saved")
+
+
+def test_programs_with_keys_run_and_take_them_out():
+    programs = [orders.write(f"valid-{number}") for number in range(40)]
+    assert sum(oracle.valid(program) for program in programs) > 30
+    for text in (".pop(", "del ", "move_to_end", "list(vars(", "+= x", "|= ", "break"):
+        assert any(text in program.source for program in programs), text
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_a_program_with_keys_does_the_same_or_is_refused(number: int) -> None:
+    same_or_refused(orders.write(f"ci-{number}"), "native", "python")
 
 
 class Other:
