@@ -22,6 +22,7 @@ class Case:
         hop: the same by hand, with ``torch.cond`` and ``torch.while_loop``, to be compiled.
         tolerance: how far an answer may be from eager's: the norm of the difference of each tensor over the tensor's own.
         overhead: whether the time above eager's is what matters.
+        optimizer: makes the optimizer of what gets gradients; a measured step is a whole training step then.
     """
 
     function: Callable[..., Any]
@@ -30,6 +31,7 @@ class Case:
     hop: Callable[..., Any] | None = None
     tolerance: float = 1e-3
     overhead: bool = False
+    optimizer: Callable[[list[Tensor]], torch.optim.Optimizer] | None = None
 
 
 WORKLOADS: dict[str, Callable[[], Case]] = {}
@@ -47,8 +49,26 @@ def workload(name: str) -> Callable[[Callable[[], Case]], Callable[[], Case]]:
     return register
 
 
-def step_of(case: Case, function: Callable[..., Any]) -> Callable[[], Any]:
-    """Return what is timed: all calls of a case, and for training a backward pass after each."""
+def training_step(model: Callable[..., Tensor], optimizer: torch.optim.Optimizer, *args: Any) -> Tensor:
+    """Do a whole step of training, as a user writes it."""
+    optimizer.zero_grad()
+    loss = model(*args).mean()
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+
+
+def step_of(case: Case, function: Callable[..., Any], step: Callable[..., Any] = training_step) -> Callable[[], Any]:
+    """Return what is timed: all calls of a case, and for training a backward pass after each, or a whole step instead.
+
+    Args:
+        case: the case.
+        function: what a peer has made of its function.
+        step: what a peer has made of :func:`training_step`, for a case with an optimizer.
+    """
+    if case.optimizer is not None:
+        optimizer = case.optimizer(leaves_of(case, function))
+        return lambda: [step(function, optimizer, *args) for args in case.calls]
     if not case.train:
         if len(case.calls) == 1:
             (only,) = case.calls
@@ -66,7 +86,9 @@ def step_of(case: Case, function: Callable[..., Any]) -> Callable[[], Any]:
 
 
 def answer_of(case: Case, function: Callable[..., Any], result: Any) -> list[Any]:
-    """Return what a step gave: the results, or the gradients that it left."""
+    """Return what a step gave: the results, the gradients that it left, or the weights."""
+    if case.optimizer is not None:
+        return [*result, *(leaf.detach().clone() for leaf in leaves_of(case, function))]
     if case.train:
         return [None if leaf.grad is None else leaf.grad.clone() for leaf in leaves_of(case, function)]
     return [leaf.clone() if isinstance(leaf, Tensor) else leaf for leaf in tree_leaves(result)]

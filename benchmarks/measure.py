@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.case import Case, answer_of, check, step_of
+from benchmarks.case import Case, answer_of, check, step_of, training_step
 from benchmarks.peers import PEERS, Refused
 
 _WARM_CALLS = 3
@@ -107,12 +107,14 @@ def measure(name: str, case: Case, peers: Sequence[str], seconds: float, rounds:
 def _prepare(case: Case, peer: str) -> tuple[Callable[[], Any], list[Any], float]:
     """Return a peer's step, ready to be timed; what its first one gave, and how long that took."""
     function = copy.deepcopy(case.function)
+    if case.optimizer is not None:
+        case = dataclasses.replace(case, calls=copy.deepcopy(case.calls))  # a step changes them
     start = time.perf_counter()
-    value = PEERS[peer](case, function)
-    step = step_of(case, value)
+    value = PEERS[peer](case, training_step if case.optimizer is not None else function)
+    step = step_of(case, value) if case.optimizer is None else step_of(case, function, value)
     result = step()
     first = time.perf_counter() - start
-    answer = answer_of(case, value, result)
+    answer = answer_of(case, function if case.optimizer is not None else value, result)
     for _ in range(_WARM_CALLS):
         step()
     return step, answer, first

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from benchmarks import loops, models, ode, recurrent
+from benchmarks import loops, models, ode, recurrent, steps
 from benchmarks.case import WORKLOADS
 
-assert loops and ode and recurrent and models, "importing them registers their workloads"
+assert loops and ode and recurrent and models and steps, "importing them registers their workloads"
 
 __all__ = ["WORKLOADS"]

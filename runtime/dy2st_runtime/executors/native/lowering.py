@@ -12,7 +12,7 @@ it is needed: for what has no native form, and for what goes wrong, so that Pyth
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -24,6 +24,7 @@ from dy2st_runtime.executors.python.code import is_part
 from dy2st_runtime.ir import value_types
 from dy2st_runtime.ir.program import Block, Location, Program
 from dy2st_runtime.primitives import control, modes, scalars
+from dy2st_runtime.primitives.gradients import backward, gradient_of, gradients, set_gradient
 
 _ENTER, _EXIT = torch.amp.autocast_mode._enter_autocast, torch.amp.autocast_mode._exit_autocast
 
@@ -288,12 +289,13 @@ class _Lowering:
         """Return a control operation without blocks, or a transform."""
         args: tuple[Any, ...] = node.args
         shown = node.all_input_nodes[1:] if target is control.assert_ else node.all_input_nodes
+        is_safe = target in _SAFE_CALLS or (target is control.call_ and _makes_no_gradients(*args))
         if target in _SAFE_CALLS and any(map(value_types.may_have_gradient, shown)):
             self.may_skip_autograd = False  # the text of a tensor names its node of autograd, which then has to be eager's
         if target is control.assert_ and args:
             return Instruction("assert", inputs=[self.register(args[0])])
         if not target.name.startswith("list_") or node.kwargs or not args:
-            if target not in _SAFE_CALLS and not target.name.startswith("list_"):
+            if not is_safe and not target.name.startswith("list_"):
                 self.may_skip_autograd = False
             return Instruction("python", target.name)
         if target is control.list_ and isinstance(args[0], list) and _nests_only_lists(args[0]):
@@ -331,6 +333,13 @@ class _Lowering:
             return Instruction("exit")
         self.switches_grad = True
         return Instruction("grad", inputs=[self.register(node.args[0])])
+
+
+def _makes_no_gradients(function: Any, values: Sequence[Any] = (), named: Mapping[str, Any] | None = None) -> bool:
+    """Tell whether what a function of Python gives requires gradients only where what it takes does."""
+    if function is backward or function is gradients:
+        return not (named or {}).get("create_graph")
+    return function is gradient_of or function is set_gradient or getattr(function, "only_keeps", False)
 
 
 def _is_flat(values: Sequence[Any]) -> bool:
