@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import os
+import sys
 import types
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
@@ -111,7 +112,7 @@ class GuardTable:
         A bound method, which Python makes anew at each access, that of the same object.
         """
         named = value if isinstance(value, (type, types.FunctionType, types.MethodType)) else type(value)
-        self.add(source, "same", _is_same(value), f"is {named.__qualname__}")
+        self.add(source, "same", _is_same(value), f"is {named.__qualname__}", data=value if lives_anyway(value) else None)
 
     def missing(self, source: Source) -> None:
         """There must be nothing."""
@@ -130,7 +131,7 @@ class GuardTable:
     def same_value(self, source: Source, value: Any) -> None:
         """Require that the value stay equal, by its own judgement, and of the same class."""
         kind = type(value)
-        self.add(source, "value", lambda now: type(now) is kind and bool(now == value), f"== {value!r}")
+        self.add(source, "value", lambda now: type(now) is kind and bool(now == value), f"== {value!r}", value)
 
     def same_answer(self, source: Source, value: Any) -> None:
         """Require that what a library answers stay equal, of the same class; the answer may be anything."""
@@ -161,7 +162,8 @@ class GuardTable:
     def same_function(self, source: Source, method: types.MethodType) -> None:
         """Require that a bound method stay bound to the same function."""
         function = method.__func__
-        self.add(source, "function", lambda now: getattr(now, "__func__", None) is function, f"is {method.__qualname__}")
+        check = lambda now: getattr(now, "__func__", None) is function  # noqa: E731
+        self.add(source, "function", check, f"is {method.__qualname__}", data=function)
 
     def same_function_of_library(self, source: Source, function: Any) -> None:
         """Require that a function of a library stay where it was found; it is kept alive, as its module does."""
@@ -226,17 +228,18 @@ class GuardTable:
     def same_layout(self, source: Source, tensor: torch.Tensor) -> None:
         """Require that a tensor lie in memory in the same way."""
         expected = tensor.stride()
-        self.add(source, "strides", lambda now: now.stride() == expected, f"has strides {expected}")
+        self.add(source, "strides", lambda now: now.stride() == expected, f"has strides {expected}", data=expected)
 
     def same_leaf(self, source: Source, tensor: torch.Tensor) -> None:
         """Require that a tensor stay a leaf, or stay none."""
         expected = tensor_traits.autograd_of(tensor)[1]
-        self.add(source, "leaf", lambda now: tensor_traits.autograd_of(now)[1] is expected, f"is {'a' if expected else 'no'} leaf")
+        text = f"is {'a' if expected else 'no'} leaf"
+        self.add(source, "leaf", lambda now: tensor_traits.autograd_of(now)[1] is expected, text, data=expected)
 
     def same_class(self, source: Source, tensor: torch.Tensor) -> None:
         """Require that a tensor keep its class."""
         kind = type(tensor)
-        self.add(source, "class", lambda now: type(now) is kind, f"is a {kind.__qualname__}")
+        self.add(source, "class", lambda now: type(now) is kind, f"is a {kind.__qualname__}", data=kind)
 
     def same_object(self, source: Source, other: Source) -> None:
         """Require that two sources keep giving one tensor or object; checked by :meth:`failure`."""
@@ -340,6 +343,20 @@ def _is_same(value: Any) -> _Check:
         return lambda now: type(now) is types.MethodType and now.__func__ is function and now.__self__ is owner()
     reference = weakly(value)
     return lambda now: now is reference()
+
+
+def lives_anyway(value: Any) -> bool:
+    """Tell whether to hold a value keeps nothing alive of the user's: code, a module, what Python or torch define in one."""
+    if isinstance(value, (types.CodeType, types.ModuleType)):
+        return True
+    if isinstance(value, types.BuiltinFunctionType) and not isinstance(value.__self__, (types.ModuleType, type(None))):
+        return False
+    if not isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)):
+        return False
+    module = sys.modules.get(value.__module__ or "")
+    if module is None or module.__name__.partition(".")[0] not in (*sys.stdlib_module_names, "torch"):
+        return False
+    return module.__name__ != "__main__" and getattr(module, value.__name__, None) is value
 
 
 def _is_same_factory(value: Any) -> _Check:

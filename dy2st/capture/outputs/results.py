@@ -145,10 +145,7 @@ def outside(session: Session, undo_log: UndoLog) -> list[Write]:
     """Return the writes to places that exist before and after the call."""
     results: dict[tuple[Any, ...], Write] = {}
     writes = undo_log.writes()
-    keys: dict[int, list[Any]] = {}
-    for place in (write.place for write in writes.values()):
-        if isinstance(place, ItemPlace):
-            keys.setdefault(id(place.owner), []).append(place.item)
+    keys = _keys_of(writes.values())
     for write in writes.values():
         if _is_inside(session, write.place) or _is_of_abstract(session, write.place) or _is_in_new_table(writes, write.place):
             continue
@@ -174,6 +171,15 @@ def outside(session: Session, undo_log: UndoLog) -> list[Write]:
             results.setdefault(written.place.key, written)
     orders_last = sorted(results.values(), key=lambda write: isinstance(write.place, LoggedOrder))
     return [*orders_last, *_last(session, results.values())]
+
+
+def _keys_of(writes: Iterable[Write]) -> dict[int, list[Any]]:
+    """Return the keys that are written, in order, by the identity of the dict."""
+    keys: dict[int, list[Any]] = {}
+    for write in writes:
+        if isinstance(write.place, ItemPlace):
+            keys.setdefault(id(write.place.owner), []).append(write.place.item)
+    return keys
 
 
 def _logged(session: Session, place: ItemPlace | ContentsPlace) -> Write | None:

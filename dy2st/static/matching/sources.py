@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+import types
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -26,6 +27,12 @@ from dy2st.static.matching.conditions import (
     keys_are,
     tensor,
 )
+
+_INLINE = ("same", "strides", "leaf", "class", "function", "value")
+"""The kinds of conditions that are written out."""
+
+_ALONE = (types.BuiltinFunctionType, type)
+"""Classes whose objects are equal to themselves."""
 
 _MEMBERS = ("_parameters", "_buffers", "_modules")
 """Where a module keeps what is not in its ``__dict__``, in the order in which it looks."""
@@ -58,10 +65,7 @@ class SourceCode:
         self._absent: set[tuple[type, str]] = set()
 
     def write(self) -> None:
-        guards: dict[int, list[Guard]] = {}
-        for guard in (guard for guard in self.captured.guards if guard.kind != "special"):
-            last = max(source.index for source in guard.sources)
-            guards.setdefault(last, []).append(guard)
+        guards = self._by_last_source()
         fragile: set[int] = set()
         wanted, frozen = self._wanted(), self._frozen()
         texts: dict[str, str] = {}
@@ -77,7 +81,10 @@ class SourceCode:
                 libraries += [f"{text} is {self.out.held(guard.data)}" for guard in own]
                 continue
             if any(guard.kind == "missing" for guard in own) or (source.parent is not None and source.parent.index in fragile):
+                is_written = self._absent_item(source, own, fragile)
                 fragile.add(source.index)
+                if is_written:
+                    continue
                 text = f"{self.out.constant(step)}({self.out.constant(source)}, {parent or self._all()})"
             else:
                 text = self._read(source, parent)
@@ -98,6 +105,26 @@ class SourceCode:
                     self.out.need(*self._guard(guard))
         self.out.need(*libraries, *self._classes())
         self._tensors(together)
+
+    def _by_last_source(self) -> dict[int, list[Guard]]:
+        """Return the conditions by the last source that each looks at."""
+        results: dict[int, list[Guard]] = {}
+        for guard in self.captured.guards:
+            if guard.kind != "special":
+                results.setdefault(max(source.index for source in guard.sources), []).append(guard)
+        return results
+
+    def _absent_item(self, source: Source, own: Sequence[Guard], fragile: Collection[int]) -> bool:
+        """Check that a plain dict, which is there, has no item under a name, if that is all that is asked of a source."""
+        if source.key[0] != "item" or source.parent is None or source.parent.index in fragile:
+            return False
+        is_asked = len(own) == 1 and own[0].kind == "missing"
+        if not is_asked or type(source.key[3]) is not str or type(self.values[source.parent.index]) is not dict:
+            return False
+        parent = self.registers[source.parent.index]
+        self.out.need(f"type({parent}) is dict and {self.out.constant(source.key[3])} not in {parent}")
+        self.registers[source.index] = self.out.constant(GONE)
+        return True
 
     def _classes(self) -> list[str]:
         """Return the conditions on what Python looks up itself in classes."""
@@ -185,7 +212,9 @@ class SourceCode:
         """Return an item, as :func:`~dy2st.capture.environment.sources.held_item` finds it."""
         assert source.parent is not None
         owner = self.values[source.parent.index]
-        if type(owner) is not dict and (isinstance(owner, dict) or not is_pythons(type(owner))):
+        if type(owner) is not dict and isinstance(owner, dict):
+            return f"{self.out.held(dict.get)}({parent}, {key}, {self.out.constant(GONE)})"
+        if not is_pythons(type(owner)):
             return f"{self.out.constant(held_item)}({parent}, {key})"
         return f"{parent}[{key}]"
 
@@ -226,13 +255,12 @@ class SourceCode:
             return [f"{value} is {self.registers[guard.alias.index]}"]
         if guard.others or guard.kind == "apart":
             return self._other(guard, value, [self.registers[other.index] for other in guard.others])
-        if guard.kind == "missing":
-            return [f"{value} is {self.out.constant(GONE)}"]
-        there = [f"{value} is not {self.out.constant(GONE)}"]
-        if guard.kind == "present":
-            return there
+        if guard.kind in ("missing", "present"):
+            return [f"{value} is {'' if guard.kind == 'missing' else 'not '}{self.out.constant(GONE)}"]
         if guard.kind == "equal":
             return [equal(self.out, value, guard.value)]
+        if guard.kind in _INLINE:
+            return self._inline(guard, value)
         if guard.kind == "type":
             return [f"type({value}) is {self.out.constant(guard.data)}"]
         if guard.kind == "keys":
@@ -243,7 +271,24 @@ class SourceCode:
             return tensor(self.out, value, guard.data)
         if guard.kind == "module" and isinstance(guard.data, ModuleShape) and not guard.data.hooks:
             return self._module(guard.source, guard.data)
-        return [*there, f"{self.out.constant(guard.check)}({value})"]
+        return [f"{value} is not {self.out.constant(GONE)}", f"{self.out.constant(guard.check)}({value})"]
+
+    def _inline(self, guard: Guard, value: str) -> list[str]:
+        """Return a condition on an object that is quicker to ask here than in a function."""
+        kept = self.out.held(guard.data)
+        if guard.kind == "same" and guard.data is not None:
+            return [f"{value} is {kept}"]
+        if guard.kind == "strides":
+            return [f"{value}.stride() == {kept}"]
+        if guard.kind == "leaf" and is_plain(self.values[guard.source.index]):
+            return [f"type({value}) in {self.out.constant(PLAIN_TENSORS)} and {value}.is_leaf is {guard.data}"]
+        if guard.kind == "class":
+            return [f"type({value}) is {kept}"]
+        if guard.kind == "function":
+            return [f"{self.out.held(getattr)}({value}, '__func__', None) is {kept}"]
+        there = f"{value} is not {self.out.constant(GONE)}"
+        check = f"{there} and {self.out.constant(guard.check)}({value})"
+        return [f"({value} is {self.out.held(guard.value)} or {check})" if type(guard.value) in _ALONE else check]
 
     def _other(self, guard: Guard, value: str, others: list[str]) -> list[str]:
         """Return the conditions that a value is another one than some others."""

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "arguments.h"
+#include "updates.h"
 #include "../python_bridge.h"
 #include "../tape/tape.h"
 
@@ -364,6 +365,7 @@ bool prepare_operator(Program& program, Instruction& instruction) {
   pair_number(instruction);
   instruction.general = instruction.handler;
   if (Handler direct = pointwise_handler(program, instruction)) instruction.handler = direct;
+  if (Handler direct = update_handler(instruction)) instruction.handler = direct;
   return true;
 }
 

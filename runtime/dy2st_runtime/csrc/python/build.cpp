@@ -3,6 +3,7 @@
 #include <torch/csrc/Exceptions.h>
 
 #include "../assemble.h"
+#include "../calls/gradients.h"
 #include "../python_bridge.h"
 
 namespace dy2st {
@@ -90,7 +91,9 @@ Instruction make(Program& program, PyObject* described) {
   step.spread = part(kSpread) == Py_True;
   Instruction instruction = assembled(program, step);
   instruction.label = text(part(kLabel));
-  if (step.kind == "operator" && !describe_operator(program, instruction, part(kArguments))) instruction.handler = nullptr;
+  PyObject* arguments = part(kArguments);
+  if (step.kind == "python" && PyTuple_GET_SIZE(arguments) == 1) instruction.handler = gradient_handler(text(PyTuple_GET_ITEM(arguments, 0)));
+  if (step.kind == "operator" && !describe_operator(program, instruction, arguments)) instruction.handler = nullptr;
   return instruction;
 }
 

@@ -297,7 +297,7 @@ class _Lowering:
         if not target.name.startswith("list_") or node.kwargs or not args:
             if not is_safe and not target.name.startswith("list_"):
                 self.may_skip_autograd = False
-            return Instruction("python", target.name)
+            return Instruction("python", target.name, arguments=_without_python(*args) if target is control.call_ else ())
         if target is control.list_ and isinstance(args[0], list) and _nests_only_lists(args[0]):
             return Instruction("list", "list", inputs=[self.register(item) for item in args[0]])
         return self.on_list(target.name, args)
@@ -333,6 +333,13 @@ class _Lowering:
             return Instruction("exit")
         self.switches_grad = True
         return Instruction("grad", inputs=[self.register(node.args[0])])
+
+
+def _without_python(function: Any, values: Sequence[Any] = (), named: Mapping[str, Any] | None = None) -> tuple[Any, ...]:
+    """Return the name of a function that the machine can do itself, given what it reads; ``()`` for another one."""
+    is_known = function is gradient_of or function is set_gradient
+    are_read = all(isinstance(value, fx.Node) for value in values[:1]) and len({*values}) == len(values)
+    return (function.__name__,) if is_known and are_read and not named else ()
 
 
 def _makes_no_gradients(function: Any, values: Sequence[Any] = (), named: Mapping[str, Any] | None = None) -> bool:
