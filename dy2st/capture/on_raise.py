@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import torch
 from torch import fx
 
 from dy2st import config, errors
@@ -93,6 +94,9 @@ class Recorder:
     def _is_last_seen(self, seen: tuple[Any, ...]) -> bool:
         """Tell whether nothing can have been written since the last record, and that is in the block that runs now."""
         is_there = self._last is None or (not self._last._erased and self._last.graph is self._session.builder.graph)
+        made = self._session.allocations.created.values()
+        if any(isinstance(value, torch.nn.Module) for value in made):
+            return False  # its class fills it past what counts
         return is_there and len(seen) == len(self._seen) and all(map(operator.is_, seen, self._seen))
 
     def _record(self) -> None:

@@ -151,8 +151,8 @@ class Outside:
     def is_in_memory(self, tensor: torch.Tensor) -> bool:
         """Tell whether a tensor is known to lie in the memory of an argument or of the state."""
         known = (*(given[0] for given in self.arguments.values()), *(state.abstract for state in self.states))
-        memory = tensor.untyped_storage()._cdata
-        return any(one.layout == torch.strided and one.untyped_storage()._cdata == memory for one in known)
+        strided = (one for one in known if isinstance(one, torch.Tensor) and one.layout == torch.strided)
+        return any(one.untyped_storage()._cdata == tensor.untyped_storage()._cdata for one in strided)
 
     def adopted(self, value: Any) -> Any:
         """Return a value with an abstract value in the place of a real tensor."""
