@@ -213,9 +213,9 @@ class _Walk:
 
 def _leaves(session: Session) -> Iterator[_Leaf]:
     """Yield the leaves of autograd's graph that the program knows."""
-    for abstract, tensor, _ in session.outside.arguments.values():
+    for abstract, *_ in session.outside.arguments.values():
         if abstract.requires_grad and abstract.is_leaf:
-            yield _Leaf(abstract, tensor)
+            yield _Leaf(abstract, session.outside.behind(abstract))
     for state in session.outside.states:
         if isinstance(state.abstract, torch.Tensor) and state.abstract.requires_grad and state.abstract.is_leaf:
             yield _Leaf(state.abstract, state.value)
