@@ -6,6 +6,7 @@ through ``optimize``. With ``DY2ST_KEEP_PROGRAMS=FILE``, its blocks are written 
 """
 
 import gc
+import logging
 import os
 from collections.abc import Iterator, Sequence
 
@@ -18,6 +19,9 @@ from dy2st.static import programs
 from dy2st_runtime.ir.program import Program
 from dy2st_runtime.passes.application import Pass, apply_passes
 from dy2st_runtime.passes.pipeline import optimize
+
+# Torch describes what it traces, with tracebacks, as long as its log has a handler; those of pytest would get nothing but that.
+logging.getLogger("torch.__trace").addHandler = lambda hdlr: None  # type: ignore[method-assign]
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     torch.set_num_threads(1)  # there is a process for each core
