@@ -85,6 +85,8 @@ class Outside:
         self._state_by_abstract: dict[int, State] = {}
         self.arguments: dict[int, tuple[torch.Tensor, torch.Tensor, Source]] = {}
         """The abstract values of arguments by their identity, with the tensors and where they come from."""
+        self.ids: dict[int, Any] = {}
+        """The objects from outside whose ids the code has taken, by these."""
         self.hidden: set[int] = set()
         """The identities of those that are held where nothing can stand for them."""
         self._collections: dict[int, tuple[Any, Represents]] = {}
@@ -317,7 +319,7 @@ class Outside:
 
     def let_go(self) -> None:
         """Hold nothing from outside any longer."""
-        by_id = (self._state_by_id, self._state_by_abstract, self.arguments, self._collections, self._tables)
+        by_id = (self._state_by_id, self._state_by_abstract, self.arguments, self.ids, self._collections, self._tables)
         for held in (self.states, self.cells, *by_id):
             held.clear()
 
