@@ -7,6 +7,7 @@ there and may be the one, and what uses the key is done in a branch for each.
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import operator
 from collections.abc import Callable, Iterable
@@ -17,6 +18,7 @@ import torch
 from dy2st import errors
 from dy2st.capture.branching import unions
 from dy2st.capture.branching.branch import capture_if_exp
+from dy2st.capture.environment.users_code import is_generated
 from dy2st.capture.session.session import Session
 from dy2st.capture.types import tensor_traits
 from dy2st.capture.values import storage
@@ -36,16 +38,16 @@ def over(session: Session, table: Any, key: Any, use: Callable[[Any], Any]) -> A
     """Do something with a key of a dict: with the tensor that is there, where the program finds that it is the same.
 
     Raises:
-        CaptureError: a tuple holds the tensor.
+        CaptureError: a tuple or dataclass holds the tensor.
     """
-    if not isinstance(key, (torch.Tensor, tuple)) or not isinstance(table, dict):
+    if not isinstance(table, dict):
         return use(key)
-    if isinstance(key, tuple):
+    if not isinstance(key, torch.Tensor):
         check(session, storage.keys_of(table), (key,))
         return use(key)
     if dict.__contains__(table, key) and not may_be_undefined(dict.get(table, key)):
         return use(key)
-    return _first(session, table, key, _candidates(session, key, storage.keys_of(table)), use)
+    return _first(session, table, key, candidates(session, key, storage.keys_of(table)), use)
 
 
 def _first(session: Session, table: Any, key: Any, others: list[Any], use: Callable[[Any], Any]) -> Any:
@@ -65,7 +67,7 @@ def _first(session: Session, table: Any, key: Any, others: list[Any], use: Calla
 
 def is_one(session: Session, one: Any, other: Any) -> Any:
     """Tell whether two values are one tensor: a Python bool, or a symbolic one."""
-    return one is other or (bool(_candidates(session, one, (other,))) and _is(session, one, other))
+    return one is other or (bool(candidates(session, one, (other,))) and _is(session, one, other))
 
 
 def _is(session: Session, one: torch.Tensor, other: torch.Tensor) -> Any:
@@ -80,12 +82,12 @@ def may_share(session: Session, table: Any, keys: Iterable[Any]) -> bool:
     """Tell whether one of some keys has a tensor that may be the one in another key that is there."""
     held: list[tuple[Any, list[torch.Tensor]]] | None = None
     for key in keys:
-        tensors = _tensors(key)
+        tensors = tensors_of(key)
         if not tensors:
             continue
-        held = [(other, _tensors(other)) for other in table] if held is None else held
+        held = [(other, tensors_of(other)) for other in table] if held is None else held
         others = [tensor for other, parts in held if other is not key for tensor in parts]
-        if any(_candidates(session, tensor, others) for tensor in tensors):
+        if any(candidates(session, tensor, others) for tensor in tensors):
             return True
     return False
 
@@ -110,14 +112,24 @@ def refused(session: Session, kind: str) -> errors.CaptureError:
 
 
 def is_key(key: Any) -> bool:
-    """Tell whether a key is a tensor, or a tuple that holds one."""
-    return bool(_tensors(key))
+    """Tell whether a key is a tensor, or holds one."""
+    return bool(tensors_of(key))
 
 
-def _tensors(key: Any) -> list[torch.Tensor]:
+def tensors_of(key: Any) -> list[torch.Tensor]:
+    """Return the tensors whose identities are in the hash of a key: itself, or those of a tuple or frozen dataclass."""
+    if isinstance(key, torch.Tensor):
+        return [key]
+    return [tensor for part in _hashed_parts(key) for tensor in tensors_of(part)]
+
+
+def _hashed_parts(key: Any) -> Iterable[Any]:
     if isinstance(key, tuple):
-        return [tensor for part in tuple.__iter__(key) for tensor in _tensors(part)]
-    return [key] if isinstance(key, torch.Tensor) else []
+        return tuple.__iter__(key)
+    if not hasattr(type(key), "__dataclass_fields__") or not is_generated(type(key).__hash__):
+        return ()
+    fields = [field for field in dataclasses.fields(key) if (field.compare if field.hash is None else field.hash)]
+    return [getattr(key, field.name, None) for field in fields]
 
 
 def may_be_any(session: Session, tensor: torch.Tensor) -> bool:
@@ -138,7 +150,7 @@ def _kind_of(session: Session, tensor: torch.Tensor) -> _Kind:
     return _Kind.ANY if tensor_traits.has_no_operation(tensor) else _Kind.MADE
 
 
-def _candidates(session: Session, tensor: Any, others: Iterable[Any]) -> list[torch.Tensor]:
+def candidates(session: Session, tensor: Any, others: Iterable[Any]) -> list[torch.Tensor]:
     """Return those that are another object during the capture and may be this tensor when the program runs."""
     others = [other for other in others if isinstance(other, torch.Tensor) and other is not tensor]
     if not others or not isinstance(tensor, torch.Tensor):

@@ -322,7 +322,7 @@ def in_(value: Any, container: Any) -> Any:
 def _in_plain(session: Session, value: Any, container: Any) -> Any:
     if isinstance(value, torch.Tensor) and _are_outside(session, value, container):
         return lookup.by_identity(session, {}, value) in container
-    if isinstance(value, tuple) and isinstance(container, _HASHED):
+    if isinstance(container, _HASHED) and not isinstance(value, torch.Tensor):
         tensor_keys.check(session, container, (value,))
     if optional.is_open(container, "__contains__"):
         held = storage.plain(container)
@@ -365,9 +365,8 @@ def _is_among(session: Session, value: Any, items: Sequence[Any], alike: Callabl
 
 def _same_key(session: Session, value: Any, item: Any) -> Any:
     """Tell whether a value is found where what is looked up has the same hash: that of a tensor is its identity."""
-    if isinstance(value, torch.Tensor) or isinstance(item, torch.Tensor):
-        return is_(value, item)
-    return same(session, value, item)
+    by_identity = tensor_keys.is_key(value) or tensor_keys.is_key(item)
+    return lookup.equal(session, value, item) if by_identity else same(session, value, item)
 
 
 def same(session: Session, value: Any, item: Any) -> Any:

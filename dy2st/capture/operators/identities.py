@@ -53,13 +53,23 @@ class Identity(OfEachCall):
 
     def __hash__(self) -> int:
         session = current()
-        if session is not None and _may_be_any(session, self.value):
-            raise errors.CaptureError(
-                "the id of one of several objects is used as a key",
-                session.here(),
-                fix="compare with is, or give the objects names or numbers and use these as keys",
-            )
+        if session is not None:
+            check_hashed(session, (self.value,))
         return int.__hash__(self)
+
+
+def check_hashed(session: Session, values: Iterable[Any]) -> None:
+    """Check what is a key by its id, or by a hash that is made of it.
+
+    Raises:
+        CaptureError: only the program knows which object it is.
+    """
+    if any(_may_be_any(session, value) for value in values):
+        raise errors.CaptureError(
+            "the id of one of several objects is used as a key",
+            session.here(),
+            fix="compare with is, or give the objects names or numbers and use these as keys",
+        )
 
 
 def _may_be_any(session: Session, value: Any) -> bool:
