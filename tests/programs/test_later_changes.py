@@ -139,6 +139,13 @@ _MODULES = {
         "n['b'] = n['c']",
         "n['a'] = torch.nn.Linear(2, 2)",
     ),
+    "copies_of_what_becomes_one": (
+        "class C: pass\nc = C()\nc.a, c.b, c.d, c.e = torch.ones(2), torch.ones(2), [1], [1]\nimport copy\n"
+        "def f(x):\n    new = copy.deepcopy(c)\n    new.a += 1\n    new.d.append(2)\n    return x + new.b, new.a is new.b, len(new.e)\n",
+        "c.a = c.b",
+        "c.d = c.e",
+        "c.a, c.d = torch.ones(2), [1]",
+    ),
     "modules_that_are_not_there": (
         "sys.modules.pop('changing_other', None)\ndef f(x):\n    try:\n        import changing_other\n    except ImportError:\n        return x\n"
         "    return x + 1\n",

@@ -20,6 +20,7 @@ from dy2st.capture.attributes import access
 from dy2st.capture.attributes.attributes import attr
 from dy2st.capture.branching import tensor_keys
 from dy2st.capture.branching.branch import capture_if_exp
+from dy2st.capture.environment.sources import Source
 from dy2st.capture.library import tensor_copies
 from dy2st.capture.library.registry import handles
 from dy2st.capture.looping import comprehensions, iteration
@@ -67,7 +68,11 @@ def _copy(session: Session, value: Any) -> Any:
 @handles(copy.deepcopy, takes_unions=True)
 def _deepcopy(session: Session, value: Any, memo: Any = None) -> Any:
     access.look_into(session, value)
-    return _Deep(session, {} if memo is None else memo).copied(value)
+    deep = _Deep(session, {} if memo is None else memo)
+    result = deep.copied(value)
+    if len(deep.sources) > 1:
+        session.tracker.guards.all_apart(deep.sources, "objects that are copied")
+    return result
 
 
 class _Deep:
@@ -77,6 +82,8 @@ class _Deep:
         self.session, self.known = session, known
         self._copies: list[tuple[Any, Any]] = []
         """The tensors, and lists of the program with tensors, that have been copied."""
+        self.sources: list[Source] = []
+        """Where what has been copied comes from: if two become one, so do their copies."""
 
     def copied(self, part: Any) -> Any:
         """Return the copy of a part."""
@@ -88,6 +95,9 @@ class _Deep:
             return self.known[id(part)]
         result = self._copy_part(part)
         self.known[id(part)] = result
+        source = None if result is part else self.session.tracker.source_of(part)
+        if source is not None:
+            self.sources.append(source)
         return result
 
     def _union(self, part: TaggedUnion) -> Any:
