@@ -48,6 +48,8 @@ class Context:
     """Whether it is a generator function."""
     declared_globals: tuple[str, ...] = ()
     declared_nonlocals: tuple[str, ...] = ()
+    shared_globals: frozenset[str] = frozenset()
+    """The globals that functions of the same file assign or delete, so that they may be there on some ways only."""
     variables: tuple[str, ...] = ()
     """All that the function sees by name but the module's, in the order in which Python's table of them has them."""
     operators: str = names.OPERATORS

@@ -8,7 +8,8 @@
                                 return _dy2st.ld(y, 'y')
 
 A `nonlocal` needs a binding in the function around it, so such a name starts as a marker, and reading the marker raises
-what Python raises. `del` brings the marker back.
+what Python raises. `del` brings the marker back. A global that a function of the file assigns or deletes may be there on some
+ways only, too: reading it is checked in all functions of the file.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def rewrite_name(node: gast.Name, context: Context) -> gast.expr:
     if not isinstance(node.ctx, gast.Load) or id(node) in context.unchecked:
         return node
     name = template.constant(node.id, node)
-    if node.id in context.marked and node.id in context.declared_globals:
+    if node.id in context.shared_globals:
         return context.expression("_dy2st.ld_global(value, name)", node, value=node, name=name)
     if node.id in context.marked:
         return context.expression("_dy2st.ld(value, name)", node, value=node, name=name)

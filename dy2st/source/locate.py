@@ -8,6 +8,7 @@ defines is looked up in the text that its definer was found in.
 from __future__ import annotations
 
 import ast
+import dataclasses
 import dis
 import functools
 import linecache
@@ -29,10 +30,17 @@ _SCAFFOLD = frozenset({"RESUME", "MAKE_CELL", "COPY_FREE_VARS", "NOP"})
 
 @dataclass(frozen=True)
 class Located:
-    """A function's node (positions count from the start of its file) and the class that lexically encloses it."""
+    """A function's node (positions count from the start of its file) and the class that lexically encloses it.
+
+    Attributes:
+        node: the function.
+        class_name: of the class.
+        shared: the globals that functions of its file assign or delete.
+    """
 
     node: FunctionNode
     class_name: str | None
+    shared: frozenset[str] = frozenset()
 
 
 _texts: dict[int, tuple[weakref.ref[types.CodeType], str]] = {}
@@ -61,7 +69,7 @@ def locate(code: types.CodeType, module_globals: dict[str, Any] | None = None) -
     is_certain = _known_text(code) is not None or not _is_recent(code.co_filename)
     if not is_certain and not any(_same(code, compiled) for compiled in _compiled(code.co_filename, text)):
         raise SourceNotFoundError(code, "its file was edited after it was imported; restart, or reload the module", edited=True)
-    return results[0]
+    return dataclasses.replace(results[0], shared=_declared(code.co_filename, text))
 
 
 def compiled_from(code: types.CodeType, text: str) -> None:
@@ -103,6 +111,15 @@ def _tree(filename: str, text: str) -> ast.Module:
         return ast.parse(text, filename)
     except SystemError:  # Python 3.11 loses count where a garbage collection parses, too
         return ast.parse(text, filename)
+
+
+@functools.lru_cache(maxsize=64)
+def _declared(filename: str, text: str) -> frozenset[str]:
+    """Return the names that stand in a ``global`` statement of a file."""
+    if "global" not in text:
+        return frozenset()
+    statements = (node for node in ast.walk(_tree(filename, text)) if isinstance(node, ast.Global))
+    return frozenset(name for statement in statements for name in statement.names)
 
 
 def _is_recent(filename: str) -> bool:

@@ -15,10 +15,17 @@ from dy2st.source.nodes import walk
 
 @dataclass(frozen=True)
 class Parsed:
-    """A function's tree: its header as written, lambdas as functions that return."""
+    """A function's tree: its header as written, lambdas as functions that return.
+
+    Attributes:
+        tree: the function.
+        class_name: of the class around it.
+        shared: the globals that functions of its file assign or delete.
+    """
 
     tree: gast.FunctionDef | gast.AsyncFunctionDef
     class_name: str | None
+    shared: frozenset[str] = frozenset()
 
 
 def parse_function(code: types.CodeType, module_globals: dict[str, Any] | None = None) -> Parsed:
@@ -28,7 +35,7 @@ def parse_function(code: types.CodeType, module_globals: dict[str, Any] | None =
     if isinstance(tree, gast.Lambda):
         tree = _as_function(tree)
     tree.decorator_list = []
-    return Parsed(tree, located.class_name)
+    return Parsed(tree, located.class_name, located.shared)
 
 
 def identifiers(tree: gast.AST) -> frozenset[str]:

@@ -14,8 +14,6 @@ import weakref
 from dataclasses import dataclass
 from typing import Any
 
-import gast
-
 import dy2st.constructs  # noqa: F401  # registers every construct
 from dy2st import logs, names
 from dy2st.analysis.blocks import plan_blocks
@@ -35,7 +33,7 @@ from dy2st.names import Namer
 from dy2st.source.compile import compile_function
 from dy2st.source.locate import compiled_from, text_of
 from dy2st.source.nodes import walk
-from dy2st.source.parse import identifiers, parse_function
+from dy2st.source.parse import Parsed, identifiers, parse_function
 from dy2st.source.unparse import unparse, user_lines
 
 _WRAPPER_ATTRIBUTES = ("__name__", "__qualname__", "__module__", "__doc__", "__kwdefaults__")
@@ -204,7 +202,7 @@ def _rewritten(code: types.CodeType, module_globals: dict[str, Any] | None, last
     check_fence(parsed.tree, code.co_filename)
     if parsed.class_name is not None:
         mangle(parsed.tree, parsed.class_name)
-    context = _context(parsed.tree, parsed.class_name, code)
+    context = _context(parsed, code)
     for phase in Phase:
         if phase is Phase.RETURNS:
             context.plain = plain_statements(context.root)
@@ -220,16 +218,18 @@ def _rewritten(code: types.CodeType, module_globals: dict[str, Any] | None, last
     return context
 
 
-def _context(tree: gast.FunctionDef, class_name: str | None, code: types.CodeType) -> Context:
+def _context(parsed: Parsed, code: types.CodeType) -> Context:
+    tree = parsed.tree
     use = names_in(tree.body)
     declared = {*use.global_names, *use.nonlocal_names}
     local_names = tuple(name for name in use.writes if name not in declared)
+    own = {*parameters(tree), *local_names, *code.co_freevars}
     namer = Namer({*identifiers(tree), *code.co_freevars})
     nested = [node for node in walk(tree) if isinstance(node, NESTED_SCOPES) and node is not tree]
     return Context(
         root=tree,
         namer=namer,
-        class_name=class_name,
+        class_name=parsed.class_name,
         yields=bool(code.co_flags & inspect.CO_GENERATOR),
         opaque={id(node): node for node in nested},
         local_names=tuple(name for name in local_names if name not in parameters(tree)),
@@ -237,7 +237,8 @@ def _context(tree: gast.FunctionDef, class_name: str | None, code: types.CodeTyp
         declared_globals=use.global_names,
         declared_nonlocals=use.nonlocal_names,
         assigned=frozenset(use.writes),
-        variables=_variables(code, {*parameters(tree), *local_names, *code.co_freevars}),
+        shared_globals=parsed.shared.union(use.global_names) - own,
+        variables=_variables(code, own),
         operators=namer.fresh(names.OPERATORS),
     )
 

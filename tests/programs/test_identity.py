@@ -1657,4 +1657,28 @@ def test_which_large_numbers_are_one_object_is_refused(asks):
         dy2st.to_static(asks)(P, torch.tensor(5))
 
 
+def test_ids_are_those_of_what_an_attribute_holds_now():
+    box = Box()
+    box.one, box.other = torch.ones(2), torch.zeros(2)
+
+    def ids(x):
+        chosen = box.one if x.sum() > 0 else box.other
+        return id(chosen) == id(box.one), id(chosen) == id(box.other), id(x) == id(box.one)
+
+    static = dy2st.to_static(ids)
+    for one, other in ((box.one, box.other), (torch.ones(2), box.other), (P, box.one), (N, N)):
+        box.one, box.other = one, other
+        for x in (P, N, one):
+            assert static(x) == ids(x)
+
+
+def test_the_id_of_one_of_several_tensors_is_no_key():
+    def is_seen(x, y):
+        chosen = x if x.sum() > 0 else y
+        return id(chosen) in {id(x)}
+
+    with pytest.raises(dy2st.CaptureError, match="the id of one of several objects is used as a key"):
+        dy2st.to_static(is_seen)(P, N)
+
+
 _FIVE, _SIX, _TWO, _LARGE, _FLOAT, _TEXT, _SENTINEL = 5, 6, 2, 1000, 5.0, "5", object()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from dy2st import errors, to_static
+from dy2st import to_static
 
 
 class Item:
@@ -157,8 +157,13 @@ def test_a_method_is_bound_to_the_object_of_each_call():
         assert static(owner, X)[0] == owner.apply
 
 
-def test_a_dict_with_keys_that_are_tensors_is_not_asked_for_another_tensor_in_silence():
-    table = {torch.ones(2): 1}
+def test_a_dict_with_keys_that_are_tensors_is_asked_for_an_argument():
+    one, other = torch.ones(2), torch.ones(2)
+    table = {one: 1}
     static = to_static(lambda key, x: (table.get(key), x))
-    with pytest.raises(errors.CaptureError, match="by its identity"):
-        static(torch.ones(2), X)
+    for key in (other, one, torch.ones(2)):
+        assert static(key, X)[0] == table.get(key)
+    assert len(static.program_cache) == 1
+    table[other] = 2
+    for key in (other, one, torch.ones(2)):
+        assert static(key, X)[0] == table.get(key)

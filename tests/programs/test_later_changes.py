@@ -122,6 +122,30 @@ _MODULES = {
         "def f(x):\n    from changing_other import g\n    return g(x)\n",
         "m.g = lambda x: x + 5",
     ),
+    "members_that_become_one": (
+        "n = torch.nn.Module()\nn.register_buffer('a', torch.ones(2))\nn.register_buffer('b', torch.zeros(2))\n"
+        "n.c, n.d = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)\n"
+        "def f(x):\n    return x + len(list(n.buffers())), [k for k, _ in n.named_parameters()], len(list(n.modules()))\n",
+        "n.a = n.b",
+        "n.c.weight = n.d.weight",
+        "n.a = torch.ones(2)",
+        "n.d = n.c",
+        "n.d = torch.nn.Linear(2, 2)",
+    ),
+    "parts_that_become_one": (
+        "n = torch.nn.ModuleDict({k: torch.nn.Linear(2, 2) for k in 'abc'})\n"
+        "def f(x):\n    return x + len(list(n.children())), [k for k, _ in n.named_modules()], [k for k, _ in n.named_children()]\n",
+        "n['a'] = n['b']",
+        "n['b'] = n['c']",
+        "n['a'] = torch.nn.Linear(2, 2)",
+    ),
+    "copies_of_what_becomes_one": (
+        "class C: pass\nc = C()\nc.a, c.b, c.d, c.e = torch.ones(2), torch.ones(2), [1], [1]\nimport copy\n"
+        "def f(x):\n    new = copy.deepcopy(c)\n    new.a += 1\n    new.d.append(2)\n    return x + new.b, new.a is new.b, len(new.e)\n",
+        "c.a = c.b",
+        "c.d = c.e",
+        "c.a, c.d = torch.ones(2), [1]",
+    ),
     "modules_that_are_not_there": (
         "sys.modules.pop('changing_other', None)\ndef f(x):\n    try:\n        import changing_other\n    except ImportError:\n        return x\n"
         "    return x + 1\n",

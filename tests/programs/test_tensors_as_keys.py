@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 from typing import Any
 
@@ -97,6 +98,43 @@ def test_tensors_that_are_others_at_each_call(function: Any) -> None:
         to_static(function)(P)
     assert not TABLE
     assert not MEMBERS
+
+
+@dataclasses.dataclass(frozen=True)
+class Key:
+    tensor: torch.Tensor
+    number: int
+
+
+ASKED_AT_ONCE = {
+    "tuple": lambda one, other: {(one, 1): 1}.get((other, 1)),
+    "frozen dataclass": lambda one, other: Key(other, 1) in {Key(one, 1): 1},
+    "frozenset": lambda one, other: len(frozenset([one, other])),
+    "equal dicts": lambda one, other: {one: 1} == {other: 1},
+    "equal sets": lambda one, other: {one} == {other},
+    "symmetric difference": lambda one, other: len({one} ^ {other}),
+    "hash of a tuple": lambda one, other: hash((one, 1)) == hash((other, 1)),
+    "ids": lambda one, other: id(other) in {id(one)},
+    "id of what is given back": lambda one, other: id(one.contiguous()) in {id(one)},
+}
+
+
+@pytest.mark.parametrize("ask", ASKED_AT_ONCE.values(), ids=ASKED_AT_ONCE)
+def test_one_of_two_tensors_is_no_key_where_keys_are_compared_at_once(ask: Any) -> None:
+    with pytest.raises(CaptureError, match="(by its identity|id of one of several)"):
+        to_static(lambda x, y: ask(x, x if x.sum() > 0 else y))(P, N)
+
+
+def test_tensors_that_are_known_are_compared_at_once() -> None:
+    def make() -> World:
+        def f(x):
+            keys = [x + 1, x * 2, ONE, OTHER]
+            told = [{key: 1} == {keys[0]: 1} for key in keys], [(key, 1) in {(keys[1], 1), (ONE, 1)} for key in keys]
+            return *told, [Key(key, 1) in {Key(ONE, 1)} for key in keys], len(frozenset(keys)), {*keys} == {*reversed(keys)}
+
+        return World(f, [], [lambda f: f(N), lambda f: f(P)])
+
+    agree(make, programs=1)
 
 
 @pytest.mark.parametrize("read", [next, lambda lines: [*lines], lambda lines: [line for line in lines]])

@@ -21,7 +21,7 @@ from dy2st.capture.attributes.attributes import attr
 from dy2st.capture.attributes.class_attributes import LIBRARIES, call_own
 from dy2st.capture.attributes.reading import plain
 from dy2st.capture.attributes.runtime_items import is_runtime, item_at_runtime, length
-from dy2st.capture.branching import keys, lookup, optional, unions
+from dy2st.capture.branching import keys, lookup, optional, tensor_keys, unions
 from dy2st.capture.branching.assertions import check
 from dy2st.capture.branching.branch import capture_if, capture_if_exp
 from dy2st.capture.containers import list_tensors, lists, tuples
@@ -116,8 +116,12 @@ def item(value: Any, key: Any) -> Any:
 
 
 def _item(session: Session, value: Any, key: Any) -> Any:
-    value = behind(value)
-    key = lookup.by_identity(session, value, lookup.known(key))
+    value, key = behind(value), lookup.known(key)
+    return tensor_keys.over(session, value, key, lambda one: _item_under(session, value, one))
+
+
+def _item_under(session: Session, value: Any, key: Any) -> Any:
+    key = lookup.by_identity(session, value, key, puts=False)
     if isinstance(value, AbstractArray):
         return value[key]  # type: ignore[index]
     if isinstance(value, np.ndarray) and is_open(key):
@@ -248,6 +252,10 @@ def _set_item(session: Session | None, target: Any, key: Any, value: Any) -> Non
     if session is None or isinstance(target, (torch.Tensor, AbstractArray)):
         target[key if session is None else list_tensors.as_index(session, key)] = value
         return
+    tensor_keys.over(session, target, key, lambda one: _set_under(session, target, one, value))
+
+
+def _set_under(session: Session, target: Any, key: Any, value: Any) -> None:
     key = lookup.by_identity(session, target, key)
     known = session.lists.of(target)
     if known is not None and not has_own(target, "__setitem__"):
@@ -325,6 +333,13 @@ def del_item(target: Any, key: Any) -> None:
 
 
 def _del_item(session: Session | None, target: Any, key: Any) -> None:
+    if session is None:
+        _del_under(session, target, key)
+    else:
+        tensor_keys.over(session, target, key, lambda one: _del_under(session, target, one))
+
+
+def _del_under(session: Session | None, target: Any, key: Any) -> None:
     if session is not None and isinstance(target, (list, dict, collections.deque)) and has_own(target, "__delitem__"):
         call_own(session, target, "__delitem__", key)
     else:
@@ -338,7 +353,7 @@ def _del_in_container(session: Session | None, target: Any, key: Any) -> None:
         if known is not None:
             lists.del_item(session, known, key)
             return
-        key = lookup.by_identity(session, target, key)
+        key = lookup.by_identity(session, target, key, puts=False)
         if isinstance(target, dict):
             if lookup.is_runtime(key):
                 missing = lambda: unions.certain(Undefined("key", KeyError, (key,)))  # noqa: E731

@@ -12,11 +12,10 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture.branching import keys, optional, unions
+from dy2st.capture.branching import keys, optional, tensor_keys, unions
 from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session
-from dy2st.capture.types import tensor_traits
 from dy2st.capture.values.kinds import is_number
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS
 from dy2st.capture.values.texts import Text
@@ -32,11 +31,13 @@ def is_runtime(key: Any) -> bool:
     return isinstance(key, (*SYMBOLIC_NUMBERS, Text))
 
 
-def by_identity(session: Session, table: Any, key: Any) -> Any:
+def by_identity(session: Session, table: Any, key: Any, puts: bool = True) -> Any:
     """Return a tensor as a key of a dict, which finds it by its identity; any other key as it is.
 
+    Of those that are there it is none that is another object during the capture (see :mod:`tensor_keys`).
+
     Raises:
-        CaptureError: only the program knows which tensor it is.
+        CaptureError: it would be put into a dict from outside, and only the program knows which tensor it is.
     """
     if not isinstance(key, torch.Tensor) or not isinstance(table, MAPPINGS):
         return key
@@ -46,14 +47,10 @@ def by_identity(session: Session, table: Any, key: Any) -> Any:
         if source is not None:
             session.tracker.guards.same(source, known)
         return known
-    is_known = not tensor_traits.has_no_operation(key) or id(key) in session.outside.arguments
-    if (is_known and session.allocations.allocated_at(table) is not None) or any(key is other for other in table):
+    puts = puts or hasattr(type(table), "__missing__")
+    if not puts or session.allocations.allocated_at(table) is not None or any(key is other for other in table):
         return key
-    raise errors.CaptureError(
-        f"a {type(table).__name__} is asked for a tensor, which it finds by its identity",
-        session.here(),
-        fix="keep tensors in a list, or under names or numbers in the dict",
-    )
+    raise tensor_keys.refused(session, type(table).__name__)
 
 
 def item(session: Session, table: Any, key: Any) -> Any:
@@ -112,7 +109,7 @@ def normalized(session: Session, table: Any, key: Any) -> Any:
         DataDependentError: the dict has a value for those too that are not there.
     """
     if not isinstance(table, dict) or not keys.is_any(session, key):
-        return key
+        return tensor_keys.over(session, table, key, lambda one: _there(table, one))
 
     def normalize(one: Any) -> Any:
         if hasattr(type(table), "__missing__") and is_runtime(one):
@@ -120,6 +117,13 @@ def normalized(session: Session, table: Any, key: Any) -> Any:
         return find(session, table, one, Known, lambda: _raise(KeyError(one)))
 
     return keys.over(session, key, normalize)
+
+
+def _there(table: Any, key: Any) -> Any:
+    if not isinstance(key, torch.Tensor):
+        return key
+    may_give = hasattr(type(table), "__missing__") or type(table).__getitem__ is not dict.__getitem__
+    return Known(key) if may_give or key in table else _raise(KeyError(key))
 
 
 class Known:
@@ -174,7 +178,10 @@ def equal(session: Session, key: Any, other: Any) -> Any:
         result = key == other if is_number(other) else False
         known = session.shapes.known(result)
         return result if known is None else known
-    return key is other or bool(key == other)
+    if isinstance(key, torch.Tensor) or isinstance(other, torch.Tensor):
+        return tensor_keys.is_one(session, key, other)
+    held = [[*map(id, tensor_keys.tensors_of(one))] for one in (key, other)]  # others have another hash
+    return key is other or (held[0] == held[1] and bool(key == other))
 
 
 def _all_equal(session: Session, pairs: list[tuple[Any, Any]]) -> Any:

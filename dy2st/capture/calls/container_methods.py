@@ -10,7 +10,7 @@ import torch
 
 from dy2st import errors
 from dy2st.capture.attributes import access, attribute_tables
-from dy2st.capture.branching import keys, lookup, optional
+from dy2st.capture.branching import keys, lookup, optional, tensor_keys
 from dy2st.capture.collections import ordering, tables
 from dy2st.capture.objects import cells, construction
 from dy2st.capture.session.session import Session
@@ -43,6 +43,13 @@ def _call(session: Session, owner: Any, function: Any, args: Any, kwargs: Any) -
         return of_attributes(session, owner, function.__name__, args, kwargs)
     if isinstance(owner, dict) and function.__name__ in _OF_ORDER and session.blocks.key_orders.asks(owner) is not None:
         return _with_order(session, owner, function)
+    if isinstance(owner, dict) and function.__name__ in (*_OF_A_KEY, "move_to_end") and args:
+        use = lambda one: _call_under(session, owner, function, (one, *args[1:]), kwargs)  # noqa: E731
+        return tensor_keys.over(session, owner, args[0], use)
+    return _call_under(session, owner, function, args, kwargs)
+
+
+def _call_under(session: Session, owner: Any, function: Any, args: Any, kwargs: Any) -> Any:
     if tables.is_keyed(owner, function.__name__, args) or (function.__name__ == "setdefault" and optional.has_optional(owner)):
         return tables.method(session, owner, function, args, kwargs)
     if isinstance(owner, collections.OrderedDict) and function.__name__ == "move_to_end":
@@ -91,7 +98,7 @@ def _with_known_key(session: Session, owner: Any, name: str, args: Any) -> Any:
     """Return the arguments of a method of a dict with the tensor that is the key, which is found by its identity."""
     if name not in _OF_A_KEY or not isinstance(owner, dict) or not args or not isinstance(args[0], torch.Tensor):
         return args
-    return (lookup.by_identity(session, owner, args[0]), *args[1:])
+    return (lookup.by_identity(session, owner, args[0], puts=name == "setdefault"), *args[1:])
 
 
 def _check_counted(session: Session, owner: Any, name: str, args: tuple[Any, ...]) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, S
 from typing import Any
 
 from dy2st import errors
-from dy2st.capture.branching import keys, lookup, optional
+from dy2st.capture.branching import keys, lookup, optional, tensor_keys
 from dy2st.capture.looping import iteration
 from dy2st.capture.looping.iterators import over
 from dy2st.capture.raising.exceptions import raised
@@ -44,6 +44,9 @@ class CapturedSet(AbstractSet):
 
     def _add(self, item: Any) -> None:
         check_member(need(), item)
+        tensor_keys.over(need(), self.table, item, self._put)
+
+    def _put(self, item: Any) -> None:
         if item in self.table and not may_be_undefined(self.table[item]):
             return
         need().places.write(ItemPlace(self.table, item))
@@ -53,6 +56,9 @@ class CapturedSet(AbstractSet):
         keys.over(need(), item, lambda known: lookup.find(need(), self.table, known, self._discard, _nothing))
 
     def _discard(self, item: Any) -> None:
+        tensor_keys.over(need(), self.table, item, self._take)
+
+    def _take(self, item: Any) -> None:
         if item in self.table:
             optional.remove(need(), self.table, item)
 
@@ -63,7 +69,7 @@ class CapturedSet(AbstractSet):
         keys.over(need(), item, known)
 
     def _remove(self, item: Any) -> None:
-        optional.pop(need(), self.table, item)
+        tensor_keys.over(need(), self.table, item, lambda one: optional.pop(need(), self.table, one))
 
     def pop(self) -> Any:
         if any(map(may_be_undefined, self.table.values())) and optional.case_split(need(), self.table, len) is not len(self.table):
@@ -95,9 +101,11 @@ class CapturedSet(AbstractSet):
 
     def _keep(self, kept: set[Any]) -> None:
         for item in [item for item in self.table if item not in kept]:
-            self.discard(item)
+            keep = lambda one, item=item: None if one in kept else self.discard(item)  # noqa: E731
+            tensor_keys.over(need(), dict.fromkeys(kept), item, keep)
 
     def _toggle(self, own: set[Any], other: set[Any]) -> None:
+        tensor_keys.check(need(), other.union(own), other)
         for item in other:
             (self.discard if item in own else self.add)(item)
 
@@ -135,7 +143,11 @@ class CapturedSet(AbstractSet):
         return self._asked(set.issuperset, other)
 
     def _asked(self, question: Callable[[set[Any], Any], Any], other: Any) -> Any:
-        return _case_split(self, lambda own: _case_split(other, lambda items: question(own, items)))
+        def ask(own: set[Any], items: Any) -> Any:
+            tensor_keys.check(need(), own, items)
+            return question(own, items)
+
+        return _case_split(self, lambda own: _case_split(other, lambda items: ask(own, items)))
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._members("is iterated"))
@@ -197,7 +209,9 @@ def collected(session: Session, kind: type, items: Any) -> Any:
             )
         items = result
     if kind is set:
-        return display(session, items) if keys.any_open(items) else owned(session, set(items))
+        by_each = keys.any_open(items) or any(map(tensor_keys.is_key, items))
+        return display(session, items) if by_each else owned(session, set(items))
+    tensor_keys.check(session, items, items)
     return keys.over_all(session, items, lambda known: _frozen(session, known)) if keys.any_open(items) else frozenset(items)
 
 
@@ -274,7 +288,11 @@ def _operators() -> None:
         return _of_sets(lambda self, other: getattr(self, method)(other))
 
     def reflected(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-        return _of_sets(lambda self, other: _case_split(self, lambda own: _followed(function(other, own))))
+        def of(other: Any, own: set[Any]) -> Any:
+            tensor_keys.check(need(), other, own)
+            return _followed(function(other, own))
+
+        return _of_sets(lambda self, other: _case_split(self, lambda own: of(other, own)))
 
     def inplace(method: str) -> Callable[[Any, Any], Any]:
         return _of_sets(lambda self, other: [getattr(self, method)(other), self][1], _SETS)

@@ -11,7 +11,7 @@ from typing import Any
 from dy2st import errors
 from dy2st.capture.attributes import access, attributes
 from dy2st.capture.attributes.holders import is_librarys
-from dy2st.capture.branching import keys, lookup, optional, unions
+from dy2st.capture.branching import keys, lookup, optional, tensor_keys, unions
 from dy2st.capture.branching.branch import capture_if
 from dy2st.capture.environment.users_code import has_own
 from dy2st.capture.looping import iteration
@@ -89,7 +89,8 @@ def from_keys(session: Session, kind: Any, items: Any, value: Any = None) -> Any
     if optional.is_open(items, "__iter__") or session.blocks.key_orders.asks(items) is not None:
         return optional.case_split(session, items, lambda known: from_keys(session, kind, tuple(known), value), ordered=True)
     items = _looked_at(session, items)
-    if not (kind in FAMILY and isinstance(items, list) and keys.any_open(items)):
+    if not (kind in FAMILY and isinstance(items, (list, tuple)) and any(map(_is_put_alone, items))):
+        tensor_keys.check(session, items, items)
         return construction.registered(session, kind.fromkeys(items, value))
     table: Any = kind()
     session.allocations.own(table)
@@ -113,7 +114,7 @@ def display(session: Session, parts: tuple[Any, ...]) -> dict[Any, Any]:
             table.update(part[0])
         elif len(part) == 1:
             update(session, table, part[0])
-        elif keys.is_open(part[0]) or (part[0] in table and may_be_undefined(table[part[0]])):
+        elif _is_put_alone(part[0]) or (part[0] in table and may_be_undefined(table[part[0]])):
             access.set_item(table, *part)
         else:
             table[part[0]] = part[1]
@@ -123,7 +124,9 @@ def display(session: Session, parts: tuple[Any, ...]) -> dict[Any, Any]:
 def merged(session: Session, left: Any, right: Any) -> Any:
     """Return ``left | right``."""
     known = not any(optional.has_optional(table) or session.blocks.key_orders.of(table) is not None for table in (left, right))
+    known = known and not tensor_keys.may_share(session, storage.keys_of(left), storage.keys_of(right))
     if known or isinstance(left, collections.Counter) or type(left) not in FAMILY:
+        tensor_keys.check(session, storage.keys_of(left), storage.keys_of(right))
         for table in (left, right):
             session.blocks.key_orders.check(table, session.here())
         result = left | right
@@ -153,7 +156,8 @@ def update(session: Session, table: Any, /, *sources: Any, subtracts: bool = Fal
             session.over(source, lambda option: update(session, table, option, subtracts=subtracts))
             continue
         source = _looked_at(session, source)
-        if not _is_special(session, type(table), source) and not optional.has_optional(table) and not optional.has_optional(source):
+        by_each = _is_special(session, type(table), source) or any(map(optional.has_optional, (table, source)))
+        if not by_each and not (isinstance(source, Mapping) and tensor_keys.may_share(session, storage.keys_of(table), source)):
             session.blocks.key_orders.check(source, session.here())
             session.places.write(ContentsPlace(table))
             (table.subtract if subtracts else table.update)(source)
@@ -173,7 +177,7 @@ def _put(session: Session, table: Any, source: Any) -> None:
     if isinstance(source, dict) and not has_own(source, "__iter__"):
         session.blocks.key_orders.check(source, session.here())
         for key, value in storage.plain(source).items():
-            if key in table:
+            if key in table or tensor_keys.may_share(session, storage.keys_of(table), (key,)):
                 _put_one(session, table, key, value)
             else:  # it is there on the same ways
                 session.places.write(ItemPlace(table, key))
@@ -244,6 +248,11 @@ def _looked_at(session: Session, source: Any) -> Any:
     return items
 
 
+def _is_put_alone(key: Any) -> bool:
+    """Tell whether the program may have to find out whether a key is there."""
+    return keys.is_open(key) or tensor_keys.is_key(key)
+
+
 def _is_special(session: Session, kind: type, source: Any) -> bool:
     """Tell whether the items have to be put in one by one."""
     if isinstance(source, dict):
@@ -252,7 +261,7 @@ def _is_special(session: Session, kind: type, source: Any) -> bool:
         names = getattr(type(source), "keys", None)
         return isinstance(names, types.FunctionType) and not is_librarys(names)
     if kind is collections.Counter:
-        return keys.any_open(source)
+        return any(map(_is_put_alone, source))
     return any(
-        keys.is_open(pair) or (isinstance(pair, (list, tuple)) and len(pair) == 2 and keys.is_open(pair[0])) for pair in source
+        keys.is_open(pair) or (isinstance(pair, (list, tuple)) and len(pair) == 2 and _is_put_alone(pair[0])) for pair in source
     )

@@ -269,6 +269,14 @@ class GuardTable:
         expected = f"and the other objects of {kind.__qualname__} are different ones"
         self._guards[key] = Guard(first, "apart", _Distinct(others), expected)
 
+    def all_apart(self, sources: Sequence[Source], kind: str) -> None:
+        """Require that some sources keep giving as many objects as there are sources; ``kind`` says what they are."""
+        first, *others = sources
+        self._guards.setdefault(
+            (first.index, f"apart {len(sources)} {kind}"),
+            Guard(first, "apart", _Distinct(others), f"and the other {kind} are different ones"),
+        )
+
     def of(self, source: Source) -> list[Guard]:
         """Return the conditions on the value of one source, and on others being the same object."""
         return [guard for guard in self._guards.values() if source in guard.sources]

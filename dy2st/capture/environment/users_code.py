@@ -6,6 +6,7 @@ that nobody sees the replacement.
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import sys
 import sysconfig
@@ -26,7 +27,7 @@ CONVERTED_MODULES = (
     "torch.distributions", "torch.nn.modules.batchnorm", "torch.nn.modules.container", "torch.nn.utils.clip_grad", "torch.optim",
     "torch.amp.grad_scaler", "torch.ao.quantization.fake_quantize", "torch.ao.quantization._learnable_fake_quantize",
     "torch.ao.quantization.observer", "torch.ao.quantization.utils", "torch.nn.utils.parametrize", "dy2st.training",
-    written_out.__name__,
+    "dy2st.capture.library.members_written_out", written_out.__name__,
 )  # fmt: skip
 """Parts of those packages that look at the values of tensors, or call code of the user's: they are converted like user code."""
 
@@ -43,6 +44,8 @@ _OF_FUNCTIONAL = frozenset(("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss
 """Functions of ``torch.nn.functional`` that compare sizes, which only the call may know."""
 
 _STANDARD_LIBRARY = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
+_GENERATED = frozenset({"<string>", dataclasses.__file__})
+"""Where the code of methods is that ``dataclasses`` has written."""
 _SITE_PACKAGES = ("site-packages", "dist-packages")
 
 
@@ -104,6 +107,11 @@ def is_converted_module(module: str) -> bool:
 def is_heap_type(kind: type) -> bool:
     """Tell whether a class is made when a program runs, as a ``class`` statement does (CPython's ``Py_TPFLAGS_HEAPTYPE``)."""
     return bool(kind.__flags__ & (1 << 9))
+
+
+def is_generated(method: Any) -> bool:
+    """Tell whether ``dataclasses`` has written a method: it reads all fields."""
+    return isinstance(method, types.FunctionType) and method.__code__.co_filename in _GENERATED
 
 
 def is_users_function(function: Any) -> bool:

@@ -18,7 +18,9 @@ import torch
 from dy2st import errors
 from dy2st.capture.attributes import access
 from dy2st.capture.attributes.attributes import attr
+from dy2st.capture.branching import tensor_keys
 from dy2st.capture.branching.branch import capture_if_exp
+from dy2st.capture.environment.sources import Source
 from dy2st.capture.library import tensor_copies
 from dy2st.capture.library.registry import handles
 from dy2st.capture.looping import comprehensions, iteration
@@ -66,7 +68,11 @@ def _copy(session: Session, value: Any) -> Any:
 @handles(copy.deepcopy, takes_unions=True)
 def _deepcopy(session: Session, value: Any, memo: Any = None) -> Any:
     access.look_into(session, value)
-    return _Deep(session, {} if memo is None else memo).copied(value)
+    deep = _Deep(session, {} if memo is None else memo)
+    result = deep.copied(value)
+    if len(deep.sources) > 1:
+        session.tracker.guards.all_apart(deep.sources, "objects that are copied")
+    return result
 
 
 class _Deep:
@@ -76,6 +82,8 @@ class _Deep:
         self.session, self.known = session, known
         self._copies: list[tuple[Any, Any]] = []
         """The tensors, and lists of the program with tensors, that have been copied."""
+        self.sources: list[Source] = []
+        """Where what has been copied comes from: if two become one, so do their copies."""
 
     def copied(self, part: Any) -> Any:
         """Return the copy of a part."""
@@ -87,6 +95,9 @@ class _Deep:
             return self.known[id(part)]
         result = self._copy_part(part)
         self.known[id(part)] = result
+        source = None if result is part else self.session.tracker.source_of(part)
+        if source is not None:
+            self.sources.append(source)
         return result
 
     def _union(self, part: TaggedUnion) -> Any:
@@ -110,7 +121,7 @@ class _Deep:
 
     def _copy_part(self, part: Any) -> Any:
         if isinstance(part, torch.Tensor):
-            results: Any = self._tensor(part, [pair for pair in self._copies if isinstance(pair[0], list)])
+            results: Any = self._tensor(part, *self._copied_before(part))
             self._copies.append((part, results))
             return results
         if type(part) is tuple:
@@ -152,13 +163,13 @@ class _Deep:
         """Return a list of the program, in which a tensor may stand more than once, or as elsewhere: so does its copy."""
         session = self.session
         result = session.lists.copy(known)
-        earlier = [*self._copies]
+        earlier, others = [*self._copies], [pair for pair in self._copies if isinstance(pair[0], torch.Tensor)]
         k: Any = 0
 
         def look(item: Any) -> None:
             nonlocal k
             first = _position(session, part, item)
-            value = capture_if_exp(first >= k, lambda: self._tensor(item, earlier), lambda: access.item(result, first))
+            value = capture_if_exp(first >= k, lambda: self._tensor(item, earlier, others), lambda: access.item(result, first))
             access.set_item(result, k, value)
             k = k + 1
 
@@ -167,19 +178,26 @@ class _Deep:
         self._copies.append((part, result))
         return result
 
-    def _tensor(self, item: torch.Tensor, earlier: Sequence[tuple[Any, Any]]) -> Any:
-        """Return a copy of a tensor, or the one of an earlier tensor, or of a list with tensors, that it is or is in."""
+    def _tensor(self, item: torch.Tensor, earlier: Sequence[tuple[Any, Any]], others: Sequence[tuple[Any, Any]]) -> Any:
+        """Return a copy of a tensor, or the one of an earlier tensor, or of a list with tensors, that it is or is in.
+
+        It may lie in the memory of the others.
+        """
         if not earlier:
-            return tensor_copies.deep(
-                self.session, item, self.copied, [pair for pair in self._copies if isinstance(pair[0], torch.Tensor)]
-            )
+            return tensor_copies.deep(self.session, item, self.copied, others)
         (part, result), *rest = earlier
         if isinstance(part, list):
             first = _position(self.session, part, item)
-            return capture_if_exp(first >= 0, lambda: access.item(result, first), lambda: self._tensor(item, rest))
+            return capture_if_exp(first >= 0, lambda: access.item(result, first), lambda: self._tensor(item, rest, others))
         if (part.dtype, part.dim()) != (item.dtype, item.dim()):
-            return self._tensor(item, rest)
-        return capture_if_exp(comparisons.is_(item, part), lambda: result, lambda: self._tensor(item, rest))
+            return self._tensor(item, rest, others)
+        return capture_if_exp(comparisons.is_(item, part), lambda: result, lambda: self._tensor(item, rest, others))
+
+    def _copied_before(self, item: torch.Tensor) -> tuple[list[tuple[Any, Any]], list[tuple[Any, Any]]]:
+        """Return what has been copied that may be this tensor when the program runs, or have it; and the other tensors."""
+        may_be = {id(one) for one in tensor_keys.candidates(self.session, item, [one for one, _ in self._copies])}
+        earlier = [pair for pair in self._copies if isinstance(pair[0], list) or id(pair[0]) in may_be]
+        return earlier, [pair for pair in self._copies if isinstance(pair[0], torch.Tensor) and id(pair[0]) not in may_be]
 
     def _is_new(self, part: Any) -> bool:
         return id(part) in self.session.allocations.created and self.session.lists.of(part) is None

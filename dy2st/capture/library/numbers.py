@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from dy2st.capture.attributes.class_attributes import call_own
-from dy2st.capture.branching import keys
+from dy2st.capture.branching import keys, tensor_keys
 from dy2st.capture.branching.assertions import check
 from dy2st.capture.containers import lists
 from dy2st.capture.containers.ranges import RuntimeRange
@@ -88,6 +88,7 @@ def _bool(session: Session, value: Any = False) -> Any:
 def _hash(session: Session, value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return identities.of(session, value)
+    identities.check_hashed(session, tensor_keys.tensors_of(value))
     own = type(value).__hash__
     if is_users_function(own):
         return session.call(types.MethodType(own, value))

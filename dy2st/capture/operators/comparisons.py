@@ -21,7 +21,7 @@ import torch
 
 from dy2st.capture.attributes.attributes import attr
 from dy2st.capture.attributes.class_attributes import call_own, of_class
-from dy2st.capture.branching import keys, lookup, optional, unions
+from dy2st.capture.branching import keys, lookup, optional, tensor_keys, unions
 from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.containers import ranges, tuples
 from dy2st.capture.containers.iterables import RuntimeIterable
@@ -174,8 +174,10 @@ def _equal(session: Session, left: Any, right: Any) -> Any:
         if len(items[0]) != len(items[1]) or not holds_runtime(left, right):
             return left == right
         return _all_same(session, [*zip(*items, strict=True)])
-    if _are_tables(left, right) and holds_runtime(storage.contents_of(left), storage.contents_of(right)):
-        return _equal_tables(session, *map(storage.copy_of, (left, right)))
+    if _are_tables(left, right):
+        tensor_keys.check(session, storage.keys_of(left), storage.keys_of(right))
+        if holds_runtime(storage.contents_of(left), storage.contents_of(right)):
+            return _equal_tables(session, *map(storage.copy_of, (left, right)))
     return _equal_objects(session, left, right)
 
 
@@ -320,10 +322,12 @@ def in_(value: Any, container: Any) -> Any:
 def _in_plain(session: Session, value: Any, container: Any) -> Any:
     if isinstance(value, torch.Tensor) and _are_outside(session, value, container):
         return lookup.by_identity(session, {}, value) in container
+    if isinstance(container, _HASHED) and not isinstance(value, torch.Tensor):
+        tensor_keys.check(session, container, (value,))
     if optional.is_open(container, "__contains__"):
         held = storage.plain(container)
         if isinstance(value, torch.Tensor):  # found by its identity, whatever the other keys are
-            return value in held and unions.presence(held[value])
+            return tensor_keys.over(session, held, value, lambda one: one in held and unions.presence(held[one]))
         if not _any_runtime(value, container) and may_be_undefined(held.get(value)):
             return unions.presence(held[value])
         return optional.case_split(session, container, lambda table: in_(value, table))
@@ -361,9 +365,8 @@ def _is_among(session: Session, value: Any, items: Sequence[Any], alike: Callabl
 
 def _same_key(session: Session, value: Any, item: Any) -> Any:
     """Tell whether a value is found where what is looked up has the same hash: that of a tensor is its identity."""
-    if isinstance(value, torch.Tensor) or isinstance(item, torch.Tensor):
-        return is_(value, item)
-    return same(session, value, item)
+    by_identity = tensor_keys.is_key(value) or tensor_keys.is_key(item)
+    return lookup.equal(session, value, item) if by_identity else same(session, value, item)
 
 
 def same(session: Session, value: Any, item: Any) -> Any:

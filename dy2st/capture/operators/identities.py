@@ -9,6 +9,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from dy2st import errors
+from dy2st.capture.branching import tensor_keys
 from dy2st.capture.looping.truth import logical_not
 from dy2st.capture.operators.comparisons import is_
 from dy2st.capture.session.session import Session, current
@@ -21,8 +22,15 @@ class Identity(OfEachCall):
     value: Any
 
     def __eq__(self, other: object) -> Any:
-        if isinstance(other, Identity) and current() is not None and not int.__eq__(self, other):
+        session = current()
+        if isinstance(other, Identity) and session is not None and not int.__eq__(self, other):
             return is_(self.value, other.value)
+        if type(other) is int and session is not None:
+            known = session.outside.ids.get(other)
+            if known is not None:
+                return is_(self.value, known)
+            if _may_be_any(session, self.value):
+                self.fail()
         return int.__eq__(self, other)
 
     def __ne__(self, other: object) -> Any:
@@ -45,13 +53,30 @@ class Identity(OfEachCall):
 
     def __hash__(self) -> int:
         session = current()
-        if isinstance(self.value, TaggedUnion) and session is not None:
-            raise errors.CaptureError(
-                "the id of one of several objects is used as a key",
-                session.here(),
-                fix="compare with is, or give the objects names or numbers and use these as keys",
-            )
+        if session is not None:
+            check_hashed(session, (self.value,))
         return int.__hash__(self)
+
+
+def check_hashed(session: Session, values: Iterable[Any]) -> None:
+    """Check what is a key by its id, or by a hash that is made of it.
+
+    Raises:
+        CaptureError: only the program knows which object it is.
+    """
+    if any(_may_be_any(session, value) for value in values):
+        raise errors.CaptureError(
+            "the id of one of several objects is used as a key",
+            session.here(),
+            fix="compare with is, or give the objects names or numbers and use these as keys",
+        )
+
+
+def _may_be_any(session: Session, value: Any) -> bool:
+    """Tell whether only the program knows which object it is."""
+    if isinstance(value, torch.Tensor):
+        return tensor_keys.may_be_any(session, value)
+    return isinstance(value, TaggedUnion)
 
 
 def of(session: Session, value: Any) -> Any:
@@ -68,6 +93,7 @@ def of(session: Session, value: Any) -> Any:
     if not is_of_call:
         if source is not None:
             session.tracker.guards.same(source, known)
+        session.outside.ids[id(known)] = known
         return id(known)
     return _identity(value)
 

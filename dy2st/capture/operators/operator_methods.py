@@ -8,7 +8,6 @@ in it as they do anywhere. In threads that do not capture they do what they alwa
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import sys
 import threading
@@ -21,7 +20,7 @@ from dy2st.capture.attributes.class_attributes import of_class
 from dy2st.capture.branching import unions
 from dy2st.capture.environment.same_contents import PATCH_MARK
 from dy2st.capture.environment.standard_library import is_followed
-from dy2st.capture.environment.users_code import is_heap_type, is_library, is_users_function
+from dy2st.capture.environment.users_code import is_generated, is_heap_type, is_library, is_users_function
 from dy2st.capture.session.session import Session, current
 from dy2st.capture.texts.marks import answering
 from dy2st.capture.values.roles import Role, has
@@ -48,9 +47,6 @@ _RESULTS = {
 
 _OUR_OWN_USE = frozenset({"__bool__", "__eq__", "__ne__", "__str__", "__repr__", "__format__"})
 """What this library may ask of any object for itself, as for a message."""
-
-_GENERATED = frozenset({"<string>", dataclasses.__file__})
-"""Where the code of methods is that ``dataclasses`` has written: they read all fields."""
 
 _FROZEN = frozenset({"__setattr__", "__delattr__"})
 """Those of dataclasses that cannot be changed; they only raise."""
@@ -82,7 +78,7 @@ class OperatorMethods:
             known = _replaced.get(key)
             if known is None:
                 method = vars(owner)[name]
-                if not is_users_function(method) and not (_is_generated(method) and name not in _FROZEN):
+                if not is_users_function(method) and not (is_generated(method) and name not in _FROZEN):
                     return
                 with contextlib.suppress(TypeError, AttributeError):  # a class that cannot be changed
                     type.__setattr__(owner, name, _abstract(method, name))
@@ -133,10 +129,6 @@ def _guard_class(session: Session, kind: type) -> None:
         session.tracker.met(type(kind))
 
 
-def _is_generated(method: Any) -> bool:
-    return isinstance(method, types.FunctionType) and method.__code__.co_filename in _GENERATED
-
-
 def _abstract(method: types.FunctionType, name: str) -> Callable[..., Any]:
     """Return what stands in a class for a method of the user's."""
     wanted, asked = _RESULTS.get(name), name in _OUR_OWN_USE
@@ -148,9 +140,9 @@ def _abstract(method: types.FunctionType, name: str) -> Callable[..., Any]:
         if session is None or (asked and _is_our_own(sys._getframe(1))) or (of_library and _is_torchs(sys._getframe(1))):
             return method(self, *args)
         of_class(session, self, name)
-        if _is_generated(method):
+        if is_generated(method):
             look_into(session, self, *args)
-        if _is_generated(method) and name == "__repr__":
+        if is_generated(method) and name == "__repr__":
             return method(self)
         with answering(None):
             result = session.call(types.MethodType(method, self), *args)

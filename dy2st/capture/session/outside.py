@@ -82,8 +82,11 @@ class Outside:
         self.states: list[State] = []
         self.cells: dict[int, Source] = {}
         self._state_by_id: dict[int, State] = {}
+        self._state_by_abstract: dict[int, State] = {}
         self.arguments: dict[int, tuple[torch.Tensor, torch.Tensor, Source]] = {}
         """The abstract values of arguments by their identity, with the tensors and where they come from."""
+        self.ids: dict[int, Any] = {}
+        """The objects from outside whose ids the code has taken, by these."""
         self.hidden: set[int] = set()
         """The identities of those that are held where nothing can stand for them."""
         self._collections: dict[int, tuple[Any, Represents]] = {}
@@ -254,7 +257,8 @@ class Outside:
 
     def real(self, value: Any) -> Any:
         """Return the tensor that an abstract value stands for, if it is a state; any other value as it is."""
-        return next((state.value for state in self.states if state.abstract is value), value)
+        state = self._state_by_abstract.get(id(value))
+        return value if state is None else state.value
 
     def _out_of_reach(self, value: Any, where: str) -> CaptureError:
         kind = type(value).__name__
@@ -315,12 +319,14 @@ class Outside:
     def _add_state(self, state: State) -> State:
         root = self._blocks.root.builder
         self.states.append(state)
+        self._state_by_abstract[id(state.abstract)] = state
         root.bind(state.abstract, root.placeholder(state.slot.name.replace(".", "_"), state.abstract))
         return state
 
     def let_go(self) -> None:
         """Hold nothing from outside any longer."""
-        for held in (self.states, self.cells, self._state_by_id, self.arguments, self._collections, self._tables):
+        by_id = (self._state_by_id, self._state_by_abstract, self.arguments, self.ids, self._collections, self._tables)
+        for held in (self.states, self.cells, *by_id):
             held.clear()
 
     def source_of(self, place: Place) -> Source | None:

@@ -228,6 +228,7 @@ def _operand_or_copy(session: Session, operator: Any, func: Any, args: Any, kwar
         result = func(*args, **kwargs)
         result = result.view_as(result) if result is operand else result
     session.builder.call(operator, (operand,), options, result)
+    tensor_traits.note_operand(result, operand)
     differing = tensor_traits.differing(operand, result)
     if not differing & session.traits.apart:
         tensor_traits.mark(result, differing)

@@ -31,7 +31,7 @@ ATTRIBUTES, MADE_ATTRIBUTES = "attributes", "attributes of one that is made"
 """What the user's code has put on it; the same of a tensor that the program makes."""
 OF_AUTOGRAD = ("requires_grad", "is_leaf", "grad_fn")
 """The attributes that tell of autograd."""
-_MIXED, _CLASS, _NO_OPERATION = "_dy2st_mixed", "_dy2st_class", "_dy2st_no_operation"
+_MIXED, _CLASS, _NO_OPERATION, _OPERAND = "_dy2st_mixed", "_dy2st_class", "_dy2st_no_operation", "_dy2st_operand"
 _WORDS = {AUTOGRAD: "whether this tensor requires a gradient, or is a leaf,", CLASS: "whether this tensor is a parameter"}
 _KINDS: dict[type, str] = {torch.nn.Parameter: "_is_param", torch.nn.Buffer: "_is_buffer"}
 
@@ -140,6 +140,16 @@ def has_no_operation(abstract: torch.Tensor) -> bool:
     An input, or one that a branch or loop gives.
     """
     return bool(getattr(abstract, _NO_OPERATION, False))
+
+
+def note_operand(result: torch.Tensor, operand: torch.Tensor) -> None:
+    """Note that an operation gives its operand itself where there is nothing to do, which only the call knows."""
+    setattr(result, _OPERAND, operand)
+
+
+def operand_of(abstract: torch.Tensor) -> torch.Tensor | None:
+    """Return the operand that an operation may have given itself."""
+    return getattr(abstract, _OPERAND, None)
 
 
 def differing(one: torch.Tensor, other: torch.Tensor) -> set[str]:
