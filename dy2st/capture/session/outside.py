@@ -327,9 +327,13 @@ class Outside:
             return None  # what is in a set is guarded as a whole
         if isinstance(place, ItemPlace):
             return table.item(owner, place.item)
-        if not storage.is_shadowing(place.owner, place.name):
+        if storage.is_shadowing(place.owner, place.name):
+            kept_in = "__dict__"
+        elif storage.is_hidden(place.owner, place.name) and storage.is_registered(place.owner, place.name):
+            kept_in = storage.kept_in(place.owner, place.name)
+        else:
             return table.attribute(owner, place.name)
-        return table.item(table.attribute(owner, "__dict__"), place.name, f"{owner.name}.{place.name}")
+        return table.item(table.attribute(owner, kept_in), place.name, f"{owner.name}.{place.name}")
 
     def read(self, place: Place, source: Source | None = None) -> None:
         """Note that code under capture is about to read a place, or to write it (what is written may depend on what it held

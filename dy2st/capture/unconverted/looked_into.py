@@ -93,8 +93,6 @@ def passes_on(function: Any, args: tuple[Any, ...]) -> bool:
         return True
     if function is min or function is max:
         return len(args) > 1
-    if isinstance(function, types.MethodWrapperType):
-        return function.__name__ == "__set__" and isinstance(function.__self__, types.MemberDescriptorType)
     kind = function.args[0] if isinstance(function, functools.partial) and function.args else function
     return isinstance(kind, type) and _keeps(kind, args)
 

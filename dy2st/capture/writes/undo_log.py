@@ -51,6 +51,7 @@ class Entry:
         if self.has_moved and storage.kept_in(place.owner, place.name) == "__dict__":
             return AttributePlace(place.owner, place.name, "__dict__")
         by_value = self.kept_in == "__dict__" and place.table in storage.MODULE_TABLES and storage.may_register(place.read())
+        by_value |= not self.kept_in and storage.is_mixed(place.read())
         return AttributePlace(place.owner, place.name) if by_value else place
 
     @property
