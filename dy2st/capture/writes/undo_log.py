@@ -86,16 +86,13 @@ class UndoLog:
     def note(self, place: Place) -> None:
         """Call before a place is written; only the first call for a place counts."""
         if place.key not in self.entries:
-            held, place = place.read(), place.now if isinstance(place, AttributePlace) else place
-            names = storage.names(place.owner) if isinstance(place, AttributePlace) else ()
-            kept_in = storage.kept_in(place.owner, place.name) if isinstance(place, AttributePlace) and held is not MISSING else ""
-            self.entries[place.key] = self._older(Entry(place, held, held, names, kept_in))
+            self.entries[place.key] = self._older(_entry(place))
 
     def abstract(self, place: Place, value: Any) -> None:
         """Write what stands during the capture for the content of a place; that counts as no change."""
-        raw = place.read()
+        entry = dataclasses.replace(_entry(place), seen=value)
         place.write(value)
-        self.entries[place.key] = Entry(place, raw, value)
+        self.entries[place.key] = entry
 
     def writes(self, ordered: bool = True) -> dict[tuple[Any, ...], Write]:
         """Return the places whose content is not what it was: of a container either items or, if that can't say it, the contents.
@@ -159,6 +156,15 @@ class UndoLog:
         """Take over the entries of a undo log that was opened later and is not to be undone."""
         results = {key: self._older(entry) for key, entry in inner.entries.items() if key not in self.entries}
         self.entries.update(results)
+
+
+def _entry(place: Place) -> Entry:
+    """Return a place with what it holds now."""
+    held = place.read()
+    if not isinstance(place, AttributePlace):
+        return Entry(place, held, held)
+    kept_in = storage.kept_in(place.owner, place.name) if held is not MISSING else ""
+    return Entry(place.now, held, held, storage.names(place.owner), kept_in)
 
 
 def _parts(write: Write, ordered: bool) -> dict[tuple[Any, ...], Write] | None:
