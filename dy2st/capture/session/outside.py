@@ -207,7 +207,7 @@ class Outside:
     def stand_at(self, place: Place, abstract: Any) -> None:
         """Do what stands for a number, or for a tuple with such numbers, stands in its place from now on."""
         CAPTURE_LOCK.go_alone()
-        self._blocks.root.undo_log.abstract(place, abstract)
+        self._blocks.stand_at(place, abstract)
 
     def collection(self, value: Any, place: Place | None) -> None:
         """Put what stands for something during the capture, if something has to, into the place that holds it.
@@ -230,7 +230,7 @@ class Outside:
             raise self._out_of_reach(value, "a tuple")
         CAPTURE_LOCK.go_alone()
         try:
-            self._blocks.root.undo_log.abstract(place, shown)
+            self._blocks.stand_at(place, shown)
         except (AttributeError, TypeError):
             raise self._out_of_reach(value, f"'{place}', which cannot be assigned") from None
 

@@ -94,6 +94,12 @@ class UndoLog:
         place.write(value)
         self.entries[place.key] = entry
 
+    def renew(self, place: Place, held: Any, value: Any) -> None:
+        """Note that something else stands for what a place held, of which it is noted that it may be written."""
+        entry = self.entries.get(place.key)
+        if entry is not None and entry.raw is held and entry.seen is held:
+            self.entries[place.key] = dataclasses.replace(entry, raw=value, seen=value)
+
     def writes(self, ordered: bool = True) -> dict[tuple[Any, ...], Write]:
         """Return the places whose content is not what it was: of a container either items or, if that can't say it, the contents.
 
