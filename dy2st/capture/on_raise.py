@@ -182,7 +182,8 @@ def write(values: Sequence[Any]) -> bool:
     if kept is not None:
         leaving, outputs = kept
         for position, known in leaving.marks.items():
-            known.put_on(outputs[position])
+            if outputs[position] is not None:
+                known.put_on(outputs[position])
         for place in leaving.lost:
             place.warn()
         leaving.written.write(values, outputs, leaving.written.known(values))

@@ -123,7 +123,8 @@ def with_marks(run: Runner, marks: Mapping[int, Marks], has_classes: bool) -> Ru
     def run_with_marks(inputs: Sequence[Any]) -> Any:
         outputs = run(inputs)
         for position, known in marks.items():
-            known.put_on(outputs[position])
+            if outputs[position] is not None:  # it is there on some ways only
+                known.put_on(outputs[position])
         return outputs
 
     return run_with_marks

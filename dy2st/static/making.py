@@ -21,7 +21,10 @@ def make_static(given: Any, options: Options) -> Any:
         static_function.keeps = function.instance
         return static_function
     if isinstance(function, torch.nn.Module):
-        function.forward = StaticFunction(_plain(function.forward), options, function)
+        static_forward = StaticFunction(_plain(_forward_of(function)), options, function)
+        object.__setattr__(
+            function, "forward", static_forward
+        )  # the way in which its class follows attributes is the user's to use
         bind_copies(function)
         return function
     if isinstance(function, (staticmethod, classmethod)):
@@ -33,6 +36,14 @@ def make_static(given: Any, options: Options) -> Any:
     if not isinstance(function, types.FunctionType):
         raise SignatureError(f"to_static takes a Python function, method or nn.Module, not a {type(function).__name__}")
     return StaticFunction(function, options, bound=_is_method(function))
+
+
+def _forward_of(module: torch.nn.Module) -> Any:
+    """Return the ``forward`` of a module, past the methods with which its class follows what is read."""
+    try:
+        return object.__getattribute__(module, "forward")
+    except AttributeError:
+        return module.forward
 
 
 def _uncompiled(function: Any) -> Any:

@@ -112,6 +112,35 @@ def test_a_module_gets_a_static_forward() -> None:
     same(net(X), choose(X))
 
 
+def test_a_module_that_follows_its_attributes_is_not_asked() -> None:
+    followed: list[tuple[str, str]] = []
+
+    class Follows(Net):
+        def __getattribute__(self, name: str) -> Any:
+            if name == "forward":
+                followed.append(("read", name))
+            return super().__getattribute__(name)
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            followed.append(("write", name))
+            if name == "forward":
+                raise AttributeError("fixed")
+            super().__setattr__(name, value)
+
+    class ReadOnly(Net):
+        def __getattr__(self, name: str) -> Any:
+            followed.append(("missing", name))
+            return super().__getattr__(name)
+
+    for kind in (Follows, ReadOnly):
+        net = kind()
+        followed.clear()
+        assert to_static(net) is net and to_static(net) is net
+        assert not followed
+        same(net(X), choose(X))
+        assert captured(vars(net)["forward"]) == 1
+
+
 def test_forward_in_a_class_body() -> None:
     class Static(Net):
         @to_static

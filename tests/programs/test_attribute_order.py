@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from typing import Any
 
 import pytest
 import torch
 
 import dy2st
+from tests.oracle import EXECUTORS
 
 
 class Record:
@@ -240,3 +242,35 @@ def test_order_in_a_table_that_a_module_is_asked_for_is_refused(ask):
 
     with pytest.raises(dy2st.CaptureError, match="depends on a branch"):
         dy2st.to_static(f)(Model(), CALLS[0])
+
+
+@dataclasses.dataclass
+class Part:
+    value: Any = None
+
+
+class Parts(torch.nn.Module):
+    def __init__(self, part: Any) -> None:
+        super().__init__()
+        self.first, self.second, self.third = part, None, 3
+
+    def forward(self, n: torch.Tensor, part: Any = None) -> Any:
+        seen = self.first if isinstance(self.first, (int, torch.Tensor)) else None
+        if n > 0:
+            self.first = self
+        return seen
+
+
+@pytest.mark.parametrize("backend", EXECUTORS)
+@pytest.mark.parametrize(
+    "part", [Part(2), 5, 2.5, torch.ones(2), [torch.ones(2)]], ids=["dataclass", "int", "float", "tensor", "list"]
+)
+def test_what_a_module_registers_on_one_way_stays_in_its_place_on_the_other(part, backend):
+    for n in (0, 1):
+        static, eager = dy2st.to_static(Parts(part), backend=backend), Parts(part)
+        for _ in range(2):
+            static(torch.tensor(n), part)
+            eager(torch.tensor(n), part)
+            assert [name for name in vars(static) if name != "forward"] == list(vars(eager))
+            assert list(static._modules) == list(eager._modules)
+            assert static.first is (static if n else part)

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 import torch
 
+from dy2st import to_static
+from tests.oracle import EXECUTORS
 from tests.programs.state import agree_with_state
 
 P, N = torch.tensor([1.0, 2.0]), torch.tensor([-1.0, -2.0])
@@ -192,3 +194,56 @@ def nonlocal_walrus_lambda():
 @pytest.mark.parametrize("make", CASES, ids=lambda make: make.__name__)
 def test_rebound_outer_variables_are_those_of_eager(make):
     agree_with_state(make)
+
+
+def in_a_branch(x, turn):
+    if x.sum() < 0:
+        turn()
+
+
+def in_a_loop(x, turn):
+    for i in range(2):
+        if x.sum() < i - 1:
+            turn()
+
+
+def in_a_while_loop(x, turn):
+    total = x.sum()
+    while total < 0:
+        turn()
+        total = total + 5
+
+
+def in_an_expression(x, turn):
+    return x.sum() < 0 and turn()
+
+
+def in_a_handler(x, turn):
+    try:
+        if x.sum() < 0:
+            raise ValueError
+    except ValueError:
+        turn()
+
+
+WAYS = [in_a_branch, in_a_loop, in_a_while_loop, in_an_expression, in_a_handler]
+
+
+@pytest.mark.parametrize("backend", EXECUTORS)
+@pytest.mark.parametrize("new", [1.5, 7, "s", True, None], ids=repr)
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+def test_a_variable_that_a_helper_rebinds_on_one_way_stays_on_the_other(way: Any, new: Any, backend: str) -> None:
+    held = 2.0
+
+    def turn() -> None:
+        nonlocal held
+        held = new
+
+    def program(x: torch.Tensor) -> None:
+        way(x, turn)
+
+    static = to_static(program, backend=backend)
+    for x, before in ((N, 2.0), (N, new), (P, 3.0), (P, 4), (N, new), (P, new), (P, 9.0)):
+        held = before
+        static(x)
+        assert (type(held), held) == ((type(new), new) if x is N else (type(before), before))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from dy2st.capture.attributes import attribute_tables, tensor_attributes
+from dy2st.capture.attributes import attribute_tables, registration, tensor_attributes, written_attributes
 from dy2st.capture.attributes.class_attributes import (
     of_class,
     read_descriptor,
@@ -16,15 +16,13 @@ from dy2st.capture.attributes.class_attributes import (
 )
 from dy2st.capture.attributes.holders import holder_of, is_librarys, over_names, own_method
 from dy2st.capture.branching import keys, unions
-from dy2st.capture.objects import cells
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, current
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import Represents
+from dy2st.capture.values.storage import MISSING
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, TaggedUnion, may_be_undefined
 from dy2st.capture.writes.places import AttributePlace
-from dy2st.errors import CaptureError
-from dy2st_runtime.primitives.cells import Cell
 
 
 def set_attr(target: Any, name: str, value: Any) -> None:
@@ -56,10 +54,12 @@ def put(session: Session, target: Any, name: str, value: Any, setter: Callable[[
     """
     if isinstance(target, (Represents, *SYMBOLIC_NUMBERS)):
         _refused_as_eager(session, target, lambda real: setattr(real, name, value))
+    if isinstance(target, torch.nn.Module):
+        if setter is object.__setattr__:
+            registration.check_apart(session, target, name)
+        elif registration.is_assigned(session, target, name, value, lambda option: put(session, target, name, option, setter)):
+            return
     if _of_user(session, target, name, "fset", "__set__", value) or _is_setting(session, target, name, value):
-        return
-    if isinstance(target, torch.nn.Module) and storage.is_kept_by_option(target, name, value):
-        session.over(value, lambda option: put(session, target, name, option, setter))
         return
     if name == "__dict__" and isinstance(value, dict) and storage.table_of(target) is not None:
         attribute_tables.replace(session, target, value)
@@ -67,21 +67,7 @@ def put(session: Session, target: Any, name: str, value: Any, setter: Callable[[
     if not storage.is_data(storage.of_class(type(target), name)):
         target = attribute_tables.holder(session, target)
     source_of(session, target)  # a class comes from outside even if nothing of it has been read
-    held = storage.own(target, name)
-    if type(held) is Cell:
-        cells.write(session, held, value)
-        return
-    session.places.write(AttributePlace(target, name))
-    held_in = [table for table in storage.tables(target) if name in table]
-    for table in held_in:
-        session.blocks.key_orders.write(table, name, unions.where_there)
-    if isinstance(target, torch.Tensor):
-        tensor_attributes.written(session, target, name)
-    if isinstance(target, torch.nn.Module):
-        _check_table(session, target, name, value)
-        setter = storage.keep if isinstance(value, TaggedUnion) else setter  # the module itself asks what the value is
-    (setter or setattr)(target, name, value)
-    _taken_out(session, held_in, name)
+    written_attributes.write(session, target, name, value, setter or setattr)
 
 
 def _is_setting(session: Session, module: Any, name: str, value: Any) -> bool:
@@ -104,33 +90,6 @@ def _refused_as_eager(session: Session, target: Any, change: Callable[[Any], Non
         change(target.example if isinstance(target, Represents) else session.call(type, target)())
     except AttributeError as error:
         raise raised(error.with_traceback(None)) from None
-
-
-def _check_table(session: Session, module: torch.nn.Module, name: str, value: Any) -> None:
-    """Check a module: it keeps what it does not register where it has something of that name.
-
-    Raises:
-        CaptureError: a tensor decides where that is.
-    """
-    held = storage.own(module, name)
-    if not isinstance(held, TaggedUnion) or storage.may_register(value) or not storage.may_register(held):
-        return
-    if all(map(storage.may_register, held.options.values())):
-        return
-    key = AttributePlace(module, name).key
-    if any(entry.kept_in == "__dict__" and entry.place.key == key for entry in session.blocks.entries()):
-        raise CaptureError(
-            f"a tensor decides where a module keeps its attribute '{name}', and the attribute is assigned again",
-            session.here(),
-            fix="register it in the same way in both branches, or under two names",
-        )
-
-
-def _taken_out(session: Session, tables: Iterable[dict[str, Any]], name: str) -> None:
-    """Note that an attribute was in some dicts: if it comes back to one that does not have it any more, it comes last."""
-    for table in tables:
-        if name not in table:
-            session.blocks.key_orders.taken_out(table, name)
 
 
 def del_attr(target: Any, name: str) -> None:
@@ -159,7 +118,14 @@ def remove(session: Session, target: Any, name: str, deleter: Callable[[Any, str
     if isinstance(target, (Represents, *SYMBOLIC_NUMBERS)):
         _refused_as_eager(session, target, lambda real: delattr(real, name))
     described = storage.of_class(type(target), name)
-    if _of_user(session, target, name, "fdel", "__delete__"):
+    registered = deleter is not object.__delattr__ and storage.is_registered(target, name)
+    if registered:
+        registration.check_slot(session, target, name)
+    if registered and described is not MISSING and may_be_undefined(storage.own(target, name)):
+        place = AttributePlace(target, name)
+        written_attributes.by_presence(session, place, lambda: remove(session, target, name, deleter))
+        return
+    if not registered and _of_user(session, target, name, "fdel", "__delete__"):
         return
     if not storage.is_data(described):
         target = attribute_tables.holder(session, target)
@@ -167,11 +133,9 @@ def remove(session: Session, target: Any, name: str, deleter: Callable[[Any, str
     if may_be_undefined(held):
         unions.certain(held)
     source_of(session, target)
-    session.outside.ask_presence(AttributePlace(target, name))
-    session.places.write(AttributePlace(target, name))
-    held_in = [table for table in storage.tables(target) if name in table]
-    deleter(target, name)
-    _taken_out(session, held_in, name)
+    if registered and storage.kept_in(target, name) == "_buffers":
+        registration.note_persistence(session, target, name, is_persistent=True)
+    written_attributes.delete(session, target, name, deleter)
 
 
 def _of_user(session: Session, target: Any, name: str, part: str, method: str, *values: Any) -> bool:

@@ -93,7 +93,7 @@ def open_class(value: Any, name: str) -> type | None:
     if kind is None or not may_be_undefined(vars(kind)[name]):
         return None
     own = MISSING if isinstance(value, super) else storage.own(value, name)
-    return kind if own is MISSING or may_be_undefined(own) else None
+    return kind if own is MISSING or may_be_undefined(own) or storage.is_hidden(value, name) else None
 
 
 def after(value: Any) -> tuple[type, ...]:

@@ -62,13 +62,20 @@ def plain(session: Session, value: Any, name: str, fallback: bool = True) -> Any
     held = storage.own(value, name)
     if type(held) is Cell:
         return cells.read(session, held)
+    if storage.is_hidden(value, name) or (fallback and _is_hidden_table_entry(value, name)):
+        return _otherwise(session, value, described, name, fallback)
+    return _held(session, value, described, held, name, fallback)
+
+
+def _held(session: Session, value: Any, described: Any, held: Any, name: str, fallback: bool) -> Any:
+    """Return what an object has itself, or what there is where it has nothing."""
     if may_be_undefined(held):
         there = unions.presence(held)
         if not has_other(value, name):
             return unions.certain(held, name=name, obj=value)
         other = functools.partial(_otherwise, session, value, described, name, fallback)
         return other() if there is False else capture_if_exp(there, held.without_unbound, other)
-    if held is MISSING or (fallback and _is_hidden_table_entry(value, name)):
+    if held is MISSING:
         return _otherwise(session, value, described, name, fallback)
     if isinstance(value, type):
         return _read_plainly(session, value, name)
@@ -84,9 +91,7 @@ def plain(session: Session, value: Any, name: str, fallback: bool = True) -> Any
 
 def _is_hidden_table_entry(value: Any, name: str) -> bool:
     """Tell whether a module has an attribute in one of its tables, and the user's fallback decides what it gives."""
-    if not isinstance(value, torch.nn.Module) or name in vars(value):
-        return False
-    return own_method(value, "__getattr__") is not None
+    return storage.is_registered(value, name) and own_method(value, "__getattr__") is not None
 
 
 def _otherwise(session: Session, value: Any, described: Any, name: str, fallback: bool = True) -> Any:
@@ -115,7 +120,12 @@ def _of_class_first(session: Session, value: Any, described: Any, name: str, has
 
     def otherwise() -> Any:
         if fallback is torch.nn.Module.__getattr__:
-            raise raised(absent_attributes.error(value, name))
+            if not storage.is_registered(value, name):
+                raise raised(absent_attributes.error(value, name))
+            held = storage.own(value, name)
+            if may_be_undefined(held):
+                return unions.certain(held, name=name, obj=value)
+            return _held(session, value, MISSING, held, name, False)
         of_class(session, value, "__getattr__")
         return session.call(types.MethodType(fallback, value), name)
 
@@ -235,7 +245,7 @@ def _described(session: Session, descriptor: Any, value: Any, name: str) -> Any:
     if not isinstance(descriptor, functools.cached_property):
         return session.call(types.MethodType(type(descriptor).__get__, descriptor), value, type(value))
     result = session.call(types.MethodType(descriptor.func, value))
-    put(session, value, name, result)
+    put(session, value, name, result, None if isinstance(value, type) else object.__setattr__)
     return result
 
 
@@ -249,6 +259,8 @@ def sometimes(value: Any, name: str) -> Any:
     if storage.is_data(described) and not storage.is_slot(described):
         return None
     held = storage.own(value, name)
+    if storage.is_hidden(value, name) or _is_hidden_table_entry(value, name):
+        return None
     return held if may_be_undefined(held) else None
 
 
@@ -271,8 +283,10 @@ def asks_user(value: Any, name: str) -> bool:
     if isinstance(described, property) and not is_librarys(described.fget):
         return True
     if isinstance(getattr(type(described), "__get__", None), types.FunctionType):
-        return storage.is_data(described) or storage.own(value, name) is MISSING
-    return described is MISSING and storage.own(value, name) is MISSING and own_method(value, "__getattr__") is not None
+        return storage.is_data(described) or storage.own(value, name) is MISSING or storage.is_hidden(value, name)
+    if described is not MISSING or own_method(value, "__getattr__") is None:
+        return False
+    return storage.own(value, name) is MISSING or _is_hidden_table_entry(value, name)
 
 
 def guard_missing(session: Session, value: Any, name: str) -> None:

@@ -30,7 +30,9 @@ from dy2st.capture.texts import methods, text
 from dy2st.capture.unconverted import dimensions
 from dy2st.capture.unconverted.looked_into import READING_WRAPPERS
 from dy2st.capture.unconverted.plain import call_plain, replaced
+from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import AbstractSet
+from dy2st.capture.values.symbolic import TaggedUnion
 from dy2st.capture.writes.places import ContentsPlace
 from dy2st_runtime.primitives.text import TARGETS
 
@@ -38,6 +40,8 @@ MAKES_TEXTS_FOR_USER = True
 CALLS_METHODS_FOR_USER = True
 
 
+_OF_SLOTS = {"__get__": object.__getattribute__, "__set__": object.__setattr__, "__delete__": object.__delattr__}
+"""What the methods of a slot do with an object that has it."""
 _HANDLED = (torch.Tensor, contextvars.ContextVar)
 """Classes whose methods have handlers."""
 _READS_ARGUMENTS = (OSError, UnicodeError, SyntaxError)
@@ -120,10 +124,32 @@ def call_wrapper(session: Session, method: Any, args: Any, kwargs: Any) -> Any:
     if isinstance(owner, BaseException) and method.__name__ == "__init__" and not isinstance(owner, _READS_ARGUMENTS):
         hidden_state.called(session, method, args)
         return method(*args, **kwargs)  # it keeps what it gets, as a statement would
+    if storage.is_slot(owner) and method.__name__ in _OF_SLOTS and args and not kwargs:
+        return _call_of_slot(session, method, *args)
     if not isinstance(owner, CONTAINERS):
         return call_plain(session, method, args, kwargs)
     statement = special_methods.statement(owner, method.__name__, args)
     return _call_special(session, method, args, kwargs) if statement is None else session.call(statement, owner, *args, **kwargs)
+
+
+def _call_of_slot(session: Session, method: Any, target: Any, *args: Any) -> Any:
+    """Read, write or delete an attribute through the slot of a class that keeps it.
+
+    Raises:
+        CaptureError: a class that inherits from it has something else of that name.
+    """
+    slot, kind = method.__self__, type(target)
+    if isinstance(target, TaggedUnion):
+        return session.over(target, lambda option: _call_of_slot(session, method, option, *args))
+    if not isinstance(target, slot.__objclass__):
+        return method(target, *args)  # raises what eager raises, or gives the slot
+    if storage.of_class(kind, slot.__name__) is not slot:
+        raise errors.CaptureError(
+            f"the slot {slot.__name__!r} of {slot.__objclass__.__qualname__} is used, and {kind.__qualname__} has another one",
+            session.here(),
+            fix="give the slot another name",
+        )
+    return session.call(_OF_SLOTS[method.__name__], target, slot.__name__, *args[: method.__name__ == "__set__"])
 
 
 def _call_special(session: Session, method: Any, args: Any, kwargs: Any) -> Any:

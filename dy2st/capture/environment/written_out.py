@@ -66,6 +66,20 @@ def check_dimension(dim: int, low: int, high: int) -> None:
         raise IndexError(f"Dimension out of range (expected to be in range of [{low}, {high}], but got {dim})")
 
 
+def check_is_new(module: torch.nn.Module, name: str, is_registered: bool) -> None:
+    """Raise what a module raises where it is to register something under the name of another attribute."""
+    if hasattr(module, name) and not is_registered:
+        raise KeyError(f"attribute '{name}' already exists")
+
+
+def note_persistence(module: torch.nn.Module, name: str, is_persistent: bool) -> None:
+    """Have a module know whether a buffer is one of its ``state_dict``."""
+    if is_persistent:
+        module._non_persistent_buffers_set.discard(name)
+    else:
+        module._non_persistent_buffers_set.add(name)
+
+
 def takewhile(predicate: Callable[[Any], Any], values: Iterable[Any]) -> list[Any]:
     """Return ``itertools.takewhile``, all at once."""
     taken = []

@@ -57,10 +57,10 @@ def instantiate(session: Session, kind: type, args: Any, kwargs: Any, plainly: P
         session.call(types.MethodType(init, result), *args, **kwargs)
         return _initialized(session, result, (args, kwargs))
     make = functools.partial(type.__call__, kind)
-    if new is object.__new__ and isinstance(init, types.FunctionType) and not _has_union((args, kwargs)):
+    if new is object.__new__ and isinstance(init, types.FunctionType) and not _has_union(init, kind, args, kwargs):
         result = registered(session, new(kind))
         given = kwargs | _made_defaults(session, kind, args, kwargs)
-        if _is_generated(kind, init):
+        if is_generated(kind, init):
             init(result, *args, **given)  # it keeps what it gets, as a statement would
         else:
             plainly(session, types.MethodType(init, result), args, given)
@@ -80,7 +80,9 @@ def keeps(session: Session, function: types.FunctionType, args: Any, kwargs: Any
     """Call the ``__init__`` that ``dataclasses`` has written, if it is one that another function calls; it keeps what it gets."""
     kind = type(args[0]) if args else object
     fields = getattr(kind, "__dataclass_fields__", {})
-    if function.__name__ != "__init__" or not fields or not _is_generated(kind, function) or _has_union((args[1:], kwargs)):
+    if function.__name__ != "__init__" or not fields or not is_generated(kind, function):
+        return False
+    if _has_union(function, kind, args[1:], kwargs):
         return False
     code = function.__code__
     if not {*code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]} <= fields.keys():
@@ -118,14 +120,22 @@ def _is_unknown(kind: type) -> bool:
     return is_library(kind.__module__) and not (is_followed_class(kind) or is_converted)
 
 
-def _is_generated(kind: type, init: types.FunctionType) -> bool:
+def is_generated(kind: type, init: Any) -> bool:
     """Tell whether an ``__init__`` is the one that ``dataclasses`` writes."""
-    return dataclasses.is_dataclass(kind) and init.__code__.co_filename == "<string>"
+    return dataclasses.is_dataclass(kind) and isinstance(init, types.FunctionType) and init.__code__.co_filename == "<string>"
 
 
-def _has_union(arguments: Any) -> bool:
+def is_named_tuple(kind: type) -> bool:
+    """Tell whether objects of a class are made by the ``__new__`` that ``collections.namedtuple`` writes, and by nothing else."""
+    new = cast(Any, kind).__new__
+    is_written = isinstance(new, types.FunctionType) and new.__code__.co_filename.startswith("<string>")
+    return issubclass(kind, tuple) and hasattr(kind, "_fields") and is_written and cast(Any, kind).__init__ is object.__init__
+
+
+def _has_union(init: Any, kind: type, args: Any, kwargs: Any) -> bool:
     """Tell whether an argument is one of several: then an object is made for each."""
-    return any(isinstance(leaf, TaggedUnion) for leaf in tree_leaves(arguments))
+    given = (*args, *kwargs.values())
+    return any(isinstance(part, TaggedUnion) for part in (given if is_generated(kind, init) else tree_leaves(given)))
 
 
 def _initialize(session: Session, kind: type, value: Any, args: Any, kwargs: Any) -> None:

@@ -156,6 +156,13 @@ class Blocks:
         entries = [region.undo_log.entries[cell.key] for region in self._regions if cell.key in region.undo_log.entries]
         return all(entry.raw is held and entry.seen is held for entry in entries)
 
+    def stand_at(self, place: Place, value: Any) -> None:
+        """Have what stands for the content of a place from outside stand there from now on, when open blocks are undone too."""
+        held = place.read()
+        self.root.undo_log.abstract(place, value)
+        for region in self._regions[1:]:
+            region.undo_log.renew(place, held, value)
+
     def entries(self) -> Iterator[Entry]:
         """Yield what has been noted by the blocks that are open, the latest first."""
         for region in reversed(self._regions):

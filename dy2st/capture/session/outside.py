@@ -216,7 +216,7 @@ class Outside:
     def stand_at(self, place: Place, abstract: Any) -> None:
         """Do what stands for a number, or for a tuple with such numbers, stands in its place from now on."""
         CAPTURE_LOCK.go_alone()
-        self._blocks.root.undo_log.abstract(place, abstract)
+        self._blocks.stand_at(place, abstract)
 
     def collection(self, value: Any, place: Place | None) -> None:
         """Put what stands for something during the capture, if something has to, into the place that holds it.
@@ -239,7 +239,7 @@ class Outside:
             raise self._out_of_reach(value, "a tuple")
         CAPTURE_LOCK.go_alone()
         try:
-            self._blocks.root.undo_log.abstract(place, shown)
+            self._blocks.stand_at(place, shown)
         except (AttributeError, TypeError):
             raise self._out_of_reach(value, f"'{place}', which cannot be assigned") from None
 
@@ -339,9 +339,13 @@ class Outside:
             return None  # what is in a set is guarded as a whole
         if isinstance(place, ItemPlace):
             return table.item(owner, place.item)
-        if not storage.is_shadowing(place.owner, place.name):
+        if storage.is_shadowing(place.owner, place.name):
+            kept_in = "__dict__"
+        elif storage.is_hidden(place.owner, place.name) and storage.is_registered(place.owner, place.name):
+            kept_in = storage.kept_in(place.owner, place.name)
+        else:
             return table.attribute(owner, place.name)
-        return table.item(table.attribute(owner, "__dict__"), place.name, f"{owner.name}.{place.name}")
+        return table.item(table.attribute(owner, kept_in), place.name, f"{owner.name}.{place.name}")
 
     def read(self, place: Place, source: Source | None = None) -> None:
         """Note that code under capture is about to read a place, or to write it (what is written may depend on what it held

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextvars
+import dataclasses
 import functools
 import itertools
 import operator
@@ -13,8 +15,11 @@ import torch
 
 from dy2st.capture.attributes import attribute_tables, special_methods
 from dy2st.capture.branching import optional
+from dy2st.capture.collections.deques import CapturedDeque
 from dy2st.capture.collections.tables import FAMILY
 from dy2st.capture.environment.users_code import has_own
+from dy2st.capture.library.context_variables import ContextToken
+from dy2st.capture.objects import construction
 from dy2st.capture.session.session import Session
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import AbstractSet
@@ -63,8 +68,44 @@ _ASKING: tuple[Any, ...] = (list, tuple, iter, enumerate, reversed, zip, map, fi
 """What goes through the keys of a dict in their order."""
 
 
-PASSING_ON: tuple[Any, ...] = (enumerate, zip, reversed, map, filter, len, iter)
-"""What gives the items of what it gets as they are, or asks for none, so that one of them may be one of several."""
+_OBJECTS_OWN = tuple(getattr(kind, name) for kind in (object, type, torch.nn.Module) for name in ("__setattr__", "__delattr__"))
+
+
+_PASSING_ON: tuple[Any, ...] = (
+    enumerate, zip, reversed, map, filter, len, iter, setattr, type, functools.reduce, next, dataclasses.replace, *_OBJECTS_OWN,
+    contextvars.ContextVar.get, contextvars.ContextVar.set,
+    operator.iadd, operator.iand, operator.iconcat, operator.imul, operator.ior, operator.isub, operator.ixor,
+    CapturedDeque.append, CapturedDeque.appendleft, CapturedDeque.insert,
+)  # fmt: skip
+"""What keeps or gives what it gets as it is, and the items of that, or asks for none, so that one of them may be one of several."""
+
+
+_KEEPING_CLASSES: tuple[Any, ...] = (
+    types.SimpleNamespace, types.MethodType, functools.partial, functools.partialmethod, itertools.repeat, operator.methodcaller,
+    staticmethod, classmethod, ContextToken,
+)  # fmt: skip
+"""Classes whose objects hold what they are made of."""
+
+
+def passes_on(function: Any, args: tuple[Any, ...]) -> bool:
+    """Tell whether a function keeps, or gives back, the objects that it gets: it is not called with copies of lists."""
+    if any(function is known for known in _PASSING_ON):
+        return True
+    if function is min or function is max:
+        return len(args) > 1
+    kind = function.args[0] if isinstance(function, functools.partial) and function.args else function
+    return isinstance(kind, type) and _keeps(kind, args)
+
+
+def _keeps(kind: type, args: tuple[Any, ...]) -> bool:
+    """Tell whether a class holds what its objects are made of."""
+    if issubclass(kind, BaseException):
+        return isinstance(kind.__init__, types.WrapperDescriptorType)
+    if any(kind is known for known in FAMILY):
+        return not any(isinstance(value, (list, tuple)) for value in args)
+    if any(kind is known for known in _KEEPING_CLASSES):
+        return True
+    return construction.is_named_tuple(kind) or construction.is_generated(kind, kind.__init__)
 
 
 _STEPPING = frozenset(("join", "extend"))
@@ -81,8 +122,7 @@ _IN_PYTHON = (types.FunctionType, types.MethodType)
 _OF_OBJECTS: tuple[Any, ...] = (
     getattr, setattr, hasattr, delattr, isinstance, type, vars, operator.is_, operator.is_not, operator.setitem, operator.getitem,
     operator.delitem, functools.reduce, next, torch.utils.checkpoint.checkpoint,
-    *(getattr(kind, name) for kind in (object, type, torch.nn.Module) for name in ("__setattr__", "__delattr__")),
-    object.__getattribute__, type.__getattribute__, super, id, callable, min, max, itertools.repeat,
+    *_OBJECTS_OWN, object.__getattribute__, type.__getattribute__, super, id, callable, min, max, itertools.repeat,
     operator.iadd, operator.iand, operator.iconcat, operator.imul, operator.ior, operator.isub, operator.ixor,
 )  # fmt: skip
 """What asks for the object, or passes it on; of those that look into it, the statements know how."""

@@ -22,7 +22,7 @@ from dy2st.capture.objects import hidden_state
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import wording
 from dy2st.capture.unconverted import dimensions, drawing, random_draws
-from dy2st.capture.unconverted.looked_into import PASSING_ON
+from dy2st.capture.unconverted.looked_into import passes_on
 from dy2st.capture.unconverted.numbers_given import call_noting_writes, given_numbers, not_taken
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_arrays import AbstractArray
@@ -126,9 +126,9 @@ def _call_with_flag(session: Session, flag: torch.SymBool, function: Any, args: 
 
 
 def union_among(function: Any, args: Any, kwargs: Any) -> TaggedUnion | None:
-    passes_on = any(function is known for known in PASSING_ON)
+    keeps = passes_on(function, args)
     for value in (*args, *kwargs.values()):
-        parts = storage.plain(value) if isinstance(value, (list, tuple)) and not passes_on else (value,)
+        parts = storage.plain(value) if isinstance(value, (list, tuple)) and not keeps else (value,)
         for part in parts:
             if isinstance(part, TaggedUnion):
                 return part
@@ -137,9 +137,15 @@ def union_among(function: Any, args: Any, kwargs: Any) -> TaggedUnion | None:
 
 def over_argument(session: Session, union: TaggedUnion, function: Any, args: Any, kwargs: Any) -> Any:
     """Call once for each option of an argument."""
+    keeps = passes_on(function, args)
+
+    def known(value: Any, option: Any) -> Any:
+        if keeps:
+            return option if value is union else value
+        return with_option(value, union, option)
 
     def once(option: Any) -> Any:
-        given, named = (with_option(part, union, option) for part in (args, kwargs))
-        return session.call(function, *given, **named)
+        named = {name: known(value, option) for name, value in kwargs.items()}
+        return session.call(function, *(known(value, option) for value in args), **named)
 
     return session.over(union, once)

@@ -25,6 +25,9 @@ _TAKES: dict[str, tuple[type, ...]] = {
 }
 """What a module takes, ``None`` aside, under a name that it has in a table."""
 
+_REGISTERED = {"_parameters": torch.nn.Parameter, "_modules": torch.nn.Module, "_buffers": torch.nn.Buffer}
+"""What a module registers under any name, in the order in which it asks."""
+
 MODULE_TABLES = tuple(_TAKES)
 """The dicts in which a module keeps what it registers."""
 
@@ -93,6 +96,19 @@ def is_data(described: Any) -> bool:
     return hasattr(type(described), "__set__") or hasattr(type(described), "__delete__")
 
 
+def is_code(described: Any) -> bool:
+    """Tell whether what a class defines is a property or descriptor in Python of the user: an object keeps nothing there."""
+    methods = (getattr(type(described), part, None) for part in ("__get__", "__set__", "__delete__"))
+    asked = (described.fget, described.fset) if isinstance(described, property) else methods
+    functions = [method for method in asked if isinstance(method, types.FunctionType)]
+    return bool(functions) and not any(function.__module__.startswith(("torch.", "dy2st.")) for function in functions)
+
+
+def _is_place(described: Any) -> bool:
+    """Tell whether what a class defines is where an object keeps an attribute: a slot, or what a class in C has for one."""
+    return is_data(described) and hasattr(type(described), "__get__") and not is_code(described)
+
+
 def table_of(owner: Any) -> dict[str, Any] | None:
     """Return the dict of an object's own attributes; ``None`` if it has none."""
     if isinstance(owner, threading.local):  # there is one for each thread, and another one that nobody sees
@@ -141,13 +157,20 @@ def own(owner: Any, name: str) -> Any:
     if isinstance(owner, type):
         return vars(owner).get(name, MISSING)
     described = of_class(type(owner), name)
-    if is_data(described) and hasattr(type(described), "__get__"):
+    if _is_place(described):
         try:
             return type(described).__get__(described, owner, type(owner))
         except AttributeError:
             return MISSING
-    tables = [table_of(owner) or {}, *(_tables(owner) if described is MISSING else ())]  # what a module's class has hides them
-    return next((table[name] for table in tables if name in table), MISSING)
+    return next((table[name] for table in (table_of(owner) or {}, *_tables(owner)) if name in table), MISSING)
+
+
+def is_hidden(owner: Any, name: str) -> bool:
+    """Tell whether a module has an attribute in one of its tables, and its class has another one that is found first."""
+    if not isinstance(owner, torch.nn.Module) or name in owner.__dict__:
+        return False
+    described = of_class(type(owner), name)
+    return described is not MISSING and not _is_place(described)
 
 
 def is_shadowing(owner: Any, name: str) -> bool:
@@ -155,7 +178,7 @@ def is_shadowing(owner: Any, name: str) -> bool:
     if isinstance(owner, type):
         return hasattr(type(own(owner, name)), "__get__") or any(name in vars(base) for base in owner.__mro__[1:])
     described = of_class(type(owner), name)
-    if is_data(described) or any(name in table for table in _tables(owner)) or table_of(owner) is None:
+    if _is_place(described) or any(name in table for table in _tables(owner)) or table_of(owner) is None:
         return False
     has_fallback = of_class(type(owner), "__getattr__") is not MISSING and not isinstance(owner, torch.nn.Module)
     return described is not MISSING or has_fallback
@@ -171,9 +194,20 @@ def kept_in(owner: Any, name: str) -> str:
     return next((kind for kind in MODULE_TABLES if name in owner.__dict__.get(kind, {})), "")
 
 
+def is_registered(owner: Any, name: str) -> bool:
+    """Tell whether a module has an attribute in one of its tables."""
+    return kept_in(owner, name) in MODULE_TABLES
+
+
 def may_register(value: Any) -> bool:
     """Tell whether a module registers a value, or an option of it, wherever it had something before."""
     return bool(_registering(value))
+
+
+def is_mixed(value: Any) -> bool:
+    """Tell whether each module registers some options of a value, and keeps others, beside ``None``, in its dict."""
+    options = [option for option in options_of(value) if option is not None and not isinstance(option, Undefined)]
+    return len({_registering(option) for option in options}) > 1
 
 
 def told_table(owner: Any, name: str) -> str:
@@ -198,21 +232,30 @@ def is_kept_there(owner: Any, name: str, value: Any, table: str) -> bool:
 def is_kept_by_option(owner: Any, name: str, value: Any) -> bool:
     """Tell whether a module does not do the same with all options of a tagged union.
 
-    It registers one and keeps ``None`` as an attribute like any other, or refuses one under the name.
+    It registers one and keeps another as an attribute like any other, or refuses one under the name.
     """
     options = list(options_of(value))
     if len(options) < 2:
         return False
-    if may_register(value) and any(option is None and is_kept_there(owner, name, None, "__dict__") for option in options):
+    if len({registers(owner, name, option) for option in options}) > 1:
         return True
-    return any(_is_refused(owner, name, option) for option in options)
+    return any(isinstance(option, torch.nn.Buffer) or is_refused(owner, name, option) for option in options)
 
 
-def _is_refused(module: torch.nn.Module, name: str, value: Any) -> bool:
+def registers(module: torch.nn.Module, name: str, value: Any) -> str:
+    """Return the table in which a module registers what it is assigned under a name; nothing for an attribute like any other."""
+    for table, kind in _REGISTERED.items():
+        if isinstance(value, kind) or name in module.__dict__.get(table, ()):
+            return table
+    return ""
+
+
+def is_refused(module: torch.nn.Module, name: str, value: Any) -> bool:
     """Tell whether a module has something registered under a name that a value cannot take the place of."""
-    return value is not None and any(
-        name in module.__dict__.get(table, ()) and not isinstance(value, kinds) for table, kinds in _TAKES.items()
-    )
+    table = registers(module, name, value)
+    if value is None or name not in module.__dict__.get(table, ()) or isinstance(value, _TAKES[table]):
+        return False
+    return table != "_buffers" or not hasattr(type(value), "__torch_function__")
 
 
 def _registering(value: Any) -> str:
@@ -233,7 +276,7 @@ def keep(owner: Any, name: str, value: Any, table: str = "") -> None:
     """
     if isinstance(owner, type):
         type.__setattr__(owner, name, value)
-    elif isinstance(owner, torch.nn.Module) and not is_data(of_class(type(owner), name)):
+    elif isinstance(owner, torch.nn.Module) and not _is_place(of_class(type(owner), name)):
         wanted = _table_for(owner, name, value, table)
         for held in (owner.__dict__, *_tables(owner)):
             if held is wanted:
@@ -258,6 +301,10 @@ def drop(owner: Any, name: str) -> None:
 
 
 def _kept(owner: Any, name: str, value: Any) -> None:
+    table = table_of(owner)
+    if table is not None and is_code(of_class(type(owner), name)):
+        table[name] = value
+        return
     try:
         object.__setattr__(owner, name, value)
     except TypeError:  # a class in C with its own way
@@ -265,6 +312,10 @@ def _kept(owner: Any, name: str, value: Any) -> None:
 
 
 def _dropped(owner: Any, name: str) -> None:
+    table = table_of(owner)
+    if table is not None and is_code(of_class(type(owner), name)):
+        table.pop(name, None)
+        return
     try:
         object.__delattr__(owner, name)
     except TypeError:

@@ -51,6 +51,7 @@ class Entry:
         if self.has_moved and storage.kept_in(place.owner, place.name) == "__dict__":
             return AttributePlace(place.owner, place.name, "__dict__")
         by_value = self.kept_in == "__dict__" and place.table in storage.MODULE_TABLES and storage.may_register(place.read())
+        by_value |= not self.kept_in and storage.is_mixed(place.read())
         return AttributePlace(place.owner, place.name) if by_value else place
 
     @property
@@ -85,16 +86,19 @@ class UndoLog:
     def note(self, place: Place) -> None:
         """Call before a place is written; only the first call for a place counts."""
         if place.key not in self.entries:
-            held, place = place.read(), place.now if isinstance(place, AttributePlace) else place
-            names = storage.names(place.owner) if isinstance(place, AttributePlace) else ()
-            kept_in = storage.kept_in(place.owner, place.name) if isinstance(place, AttributePlace) and held is not MISSING else ""
-            self.entries[place.key] = self._older(Entry(place, held, held, names, kept_in))
+            self.entries[place.key] = self._older(_entry(place))
 
     def abstract(self, place: Place, value: Any) -> None:
         """Write what stands during the capture for the content of a place; that counts as no change."""
-        raw = place.read()
+        entry = dataclasses.replace(_entry(place), seen=value)
         place.write(value)
-        self.entries[place.key] = Entry(place, raw, value)
+        self.entries[place.key] = entry
+
+    def renew(self, place: Place, held: Any, value: Any) -> None:
+        """Note that something else stands for what a place held, of which it is noted that it may be written."""
+        entry = self.entries.get(place.key)
+        if entry is not None and entry.raw is held and entry.seen is held:
+            self.entries[place.key] = dataclasses.replace(entry, raw=value, seen=value)
 
     def writes(self, ordered: bool = True) -> dict[tuple[Any, ...], Write]:
         """Return the places whose content is not what it was: of a container either items or, if that can't say it, the contents.
@@ -158,6 +162,15 @@ class UndoLog:
         """Take over the entries of a undo log that was opened later and is not to be undone."""
         results = {key: self._older(entry) for key, entry in inner.entries.items() if key not in self.entries}
         self.entries.update(results)
+
+
+def _entry(place: Place) -> Entry:
+    """Return a place with what it holds now."""
+    held = place.read()
+    if not isinstance(place, AttributePlace):
+        return Entry(place, held, held)
+    kept_in = storage.kept_in(place.owner, place.name) if held is not MISSING else ""
+    return Entry(place.now, held, held, storage.names(place.owner), kept_in)
 
 
 def _parts(write: Write, ordered: bool) -> dict[tuple[Any, ...], Write] | None:
