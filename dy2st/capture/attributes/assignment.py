@@ -143,7 +143,9 @@ def _of_user(session: Session, target: Any, name: str, part: str, method: str, *
     described = storage.of_class(type(target), name)
     if isinstance(described, property):
         function = getattr(described, part)
-        if function is None or is_librarys(function):
+        if function is None:
+            getattr(described, method)(target, *values)  # raises
+        if is_librarys(function):
             return False
         session.call(types.MethodType(function, target), *values)
         return True
