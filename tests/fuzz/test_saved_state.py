@@ -202,3 +202,24 @@ def test_one_dict_in_two_places_of_the_state(tmp_path):
         dy2st.SaveError, match=r"test_saved_state\.py:\d+: self\.nest\['one'\] and self\.nest\['two'\] are one list"
     ):
         dy2st.save(Twice(), tmp_path / "m.dy2st", [dy2st.InputSpec([2])])
+
+
+def test_the_copy_that_the_oracle_makes_is_no_change_by_saving() -> None:
+    source = """\
+import torch
+
+class Rows(list):
+    def __iter__(self):
+        self.gone_through = getattr(self, "gone_through", 0) + 1
+        return super().__iter__()
+
+rows = Rows([1, 2])
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return x + 1
+
+program = Net()
+"""
+    verdict = judge(Program(source, (Call((), "torch.ones(2)"),)), "saved")
+    assert verdict.kind is Kind.SAME, f"{verdict.reason}\n{verdict.detail}"

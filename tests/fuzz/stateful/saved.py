@@ -82,8 +82,9 @@ def _is_data(name: str, value: Any) -> bool:
 
 def judge(program: Program, eager: World, static: World) -> Verdict:
     """Compare a program with itself after saving and loading."""
+    caller = Caller(static)  # the copy may run methods of the user's
     before = static.picture(((), {}), {})
-    made = _loaded(program, static)
+    made = _loaded(program, static, caller)
     if isinstance(made, Verdict):
         return made
     if static.picture(((), {}), {}) != before:
@@ -119,11 +120,11 @@ def judge(program: Program, eager: World, static: World) -> Verdict:
     return Verdict(Kind.SAME, calls=judged)
 
 
-def _loaded(program: Program, world: World) -> Verdict | tuple[Any, bool]:
+def _loaded(program: Program, world: World, caller: Caller) -> Verdict | tuple[Any, bool]:
     """The loaded program, and whether it has one answer to what differs from call to call."""
     call = program.calls[0]
     try:
-        arguments = Caller(world).arguments(call)
+        arguments = caller.arguments(call)
     except Exception as error:
         return Verdict(Kind.INVALID, str(error))
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(record=True) as warned:
