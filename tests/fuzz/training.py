@@ -45,6 +45,7 @@ _LOSSES = (
     "loss = (net.head(h) - y).pow(2).mean()",
     "loss = F.mse_loss(net.head(h), y)",
     "loss = (net.head(h) * net.scale - y).abs().sum()",
+    "loss = ((net.head(h) - y) * w).pow(2).mean()",
 )
 _PASSES = (
     "loss.backward()",
@@ -97,6 +98,9 @@ def _looking(choose: random.Random) -> list[str]:
         ["with torch.no_grad():", "    net.scale.mul_(0.9)"],
         ["out.append(net.b.weight.grad is None)"],
         ["g = net.head.bias.grad", "out.append(g is net.head.bias.grad)"],
+        ["out.append(w.grad)"],
+        ["out.append(None if w.grad is None else w.grad * 2)"],
+        [f"if {test}:", "    w.grad = None"],
     )
     return choose.choice(ways)
 
@@ -114,7 +118,7 @@ def write(seed: str) -> tuple[str, str]:
     if choose.random() < 0.3:
         lines = ["for _ in range(n):", *(f"    {line}" for line in lines)]
     body = "\n".join(f"    {line}" for line in ("out = []", *lines, "return out"))
-    return f"def step(net, opt, x, y, n):\n{body}\n", choose.choice(sorted(OPTIMIZERS))
+    return f"def step(net, opt, x, y, n, w):\n{body}\n", choose.choice(sorted(OPTIMIZERS))
 
 
 def function_of(source: str, name: str) -> Callable[..., Any]:
@@ -135,9 +139,12 @@ def _run(step: Callable[..., Any], optimizer: str, repeats: bool) -> list[Any]:
     for call in range(CALLS):
         x = torch.randn(3, 4, generator=random_numbers) + (call % 3 - 1) * 0.6
         y = torch.randn(3, 2, generator=random_numbers)
-        given = step(net, opt, x, y, torch.tensor((2, 0, 3)[call % 3]) if repeats else 0)
+        w = torch.randn(2, generator=random_numbers).requires_grad_()  # an argument, whose gradient may be there already
+        w.grad = torch.randn(2, generator=random_numbers) if call % 4 > 1 else None
+        given = step(net, opt, x, y, torch.tensor((2, 0, 3)[call % 3]) if repeats else 0, w)
         results.append([value.detach().clone() if isinstance(value, torch.Tensor) else value for value in given])
-        results.append([(p.detach().clone(), None if p.grad is None else p.grad.clone()) for p in net.parameters()])
+        left = (*net.parameters(), w)
+        results.append([(p.detach().clone(), None if p.grad is None else p.grad.clone()) for p in left])
     return [results, copy.deepcopy(opt.state_dict())]
 
 

@@ -107,3 +107,52 @@ def test_ids_are_keys_that_tell_objects_apart():
         return table[id(one)], id(one) == id(other), id(one) != id(other), len({id(x), id(one), id(one)})
 
     assert dy2st.to_static(f)(torch.ones(2)) == (1, False, True, 2)
+
+
+def item_or_change(x, v, n):
+    y = x
+    if n == 0:
+        for y in v.view(-1):
+            break
+    else:
+        v += n
+    return y * 2
+
+
+def part_or_change(x, v, n):
+    y = x
+    if n == 0:
+        y, *_ = v.split(1)
+    else:
+        v.mul_(x)
+    y.sum().backward()
+    return y.detach(), y.requires_grad
+
+
+def changed_after_all_items(x, v, n):
+    for _, z in zip(v.flip(0), v):
+        pass
+    if n > 0:
+        z = z - x
+        v.mul_(2)
+    return z
+
+
+@pytest.mark.parametrize("backend", ["native", "python"])
+@pytest.mark.parametrize("function", [item_or_change, part_or_change, changed_after_all_items])
+def test_parts_of_a_tensor_that_another_branch_changes(function, backend):
+    """Autograd tells nothing of such parts, once what they are parts of has been changed in place."""
+    static = dy2st.to_static(function, backend=backend)
+    for n in (2, 0, 4, 0):
+        results = []
+        for call in (static, function):
+            w, x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True), torch.tensor(5.0, requires_grad=True)
+            v = w * 1
+            given = call(x, v, torch.tensor(n))
+            given = given if isinstance(given, tuple) else (given,)
+            if given[0].requires_grad:
+                given[0].sum().backward()
+            results.append([*given, v, w.grad, x.grad])
+        for ours, theirs in zip(*results):
+            assert torch.equal(ours, theirs) if isinstance(theirs, torch.Tensor) else ours == theirs
+    assert len(static.program_cache) == 1

@@ -78,9 +78,18 @@ def note_history(abstract: torch.Tensor, leaf: torch.Tensor) -> None:
 
 
 def start_of(tensor: torch.Tensor) -> Start:
-    """Return where the history of a tensor begins."""
+    """Return where the history of a tensor begins.
+
+    That of an item of ``unbind``, ``split`` or ``chunk`` is not known once another branch has changed the base in place: autograd
+    refuses to tell it, and the item stands for what may be anything.
+    """
     with torch._C.DisableTorchFunction():
-        return (tensor.grad_fn or tensor) if tensor.requires_grad else None
+        if not tensor.requires_grad:
+            return None
+        try:
+            return tensor.grad_fn or tensor
+        except RuntimeError:
+            return tensor
 
 
 def _starts(way: Any) -> list[Start]:
