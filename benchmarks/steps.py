@@ -7,7 +7,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from benchmarks import loops, models, ode, recurrent
 from benchmarks.case import WORKLOADS, Case, workload
+
+assert loops and models and ode and recurrent, "importing them registers what is trained here"
 
 _LITTLE = 1e-6
 
@@ -27,24 +30,6 @@ def _mlp() -> Case:
     return Case(model, [(torch.randn(32, 64),)], train=True, optimizer=_adamw)
 
 
-class Epoch:
-    """Many steps of an MLP in one call: as many as a tensor says."""
-
-    def __init__(self, steps: int) -> None:
-        self.steps = steps
-
-    def __call__(self, model: nn.Module, optimizer: torch.optim.Optimizer, xs: Tensor, count: Tensor) -> Tensor:
-        """Train; returns the sum of the losses."""
-        total = torch.zeros(())
-        for i in range(int(count)):
-            optimizer.zero_grad()
-            loss = model(xs[i % xs.shape[0]]).mean()
-            loss.backward()
-            optimizer.step()
-            total = total + loss.detach()
-        return total
-
-
 def _step_of(name: str, optimizer: Callable[[list[Tensor]], torch.optim.Optimizer]) -> None:
     """Register the whole step of a workload that trains."""
     make = WORKLOADS[name]
@@ -56,5 +41,4 @@ def _step_of(name: str, optimizer: Callable[[list[Tensor]], torch.optim.Optimize
 
 
 for _name, _optimizer in {"lenet-train": _sgd, "tiny-loop-train": _sgd, "dopri5-train": _adamw, "lstm-train": _adamw}.items():
-    if _name in WORKLOADS:
-        _step_of(_name, _optimizer)
+    _step_of(_name, _optimizer)

@@ -76,10 +76,9 @@ class Recorder:
         """When it was called last: the block, how much had been written, and what was in variables from outside."""
 
     def __call__(self) -> None:
-        seen = self._look()
-        if self._is_last_seen(seen) and not config.CHECK_LEAKS:
+        is_same, number = self._is_last_seen(self._look()), len(self._session.builder.graph.nodes)
+        if is_same and not config.CHECK_LEAKS:
             return
-        is_same, number = self._is_last_seen(seen), len(self._session.builder.graph.nodes)
         self._record()
         assert not is_same or number == len(self._session.builder.graph.nodes), "a write was not counted"
         self._seen = self._look()
