@@ -220,3 +220,68 @@ def test_a_table_that_is_returned_from_the_loop_that_replaces_it_is_refused():
     static = dy2st.to_static(returned_early)
     with pytest.raises(dy2st.CaptureError, match="a dict that a loop leaves in two places is one object depends on"):
         static(types.SimpleNamespace(one={"i": torch.ones(2)}), torch.ones(2), torch.tensor(3))
+
+
+class Node:
+    def __init__(self, value, below=None):
+        self.value, self.below = value, below
+
+
+def changed_behind_a_branch(x, n):
+    new = Node(x)
+    if n > 0:
+        kept = new
+        for i in range(int(n)):
+            new = Node(x + i)
+            if n > 2:
+                kept = new
+        if x[0] > 1:
+            new = Node(x + 7)
+    else:
+        kept = Node(x)
+    new.value = new.value * 10
+    return kept.value
+
+
+def changed_behind_another_loop(x, n):
+    new = kept = Node(x)
+    for _ in range(int(n) - 1):
+        for i in range(int(n)):
+            new = Node(x + i)
+            if n > 2:
+                kept = new
+    new.value = new.value * 10
+    return kept.value
+
+
+def returned_behind_a_branch(x, n):
+    new, kept = Node(x), Node(x, Node(x))
+    if n > 0:
+        for i in range(int(n)):
+            new = Node(x + i)
+            if n > 1:
+                kept = Node(x, new)
+        if x[0] > 1:
+            kept = Node(x + 7)
+    return new, kept
+
+
+def extended_behind_a_branch(x, n):
+    new, kept = [x], [x]
+    if n > 0:
+        for i in range(int(n)):
+            new = [x + i]
+            if i > 1:
+                kept = new
+        if x[0] > 1:
+            new = [x + 7]
+    new.append(x)
+    return len(kept)
+
+
+@pytest.mark.parametrize(
+    "function", [changed_behind_a_branch, changed_behind_another_loop, returned_behind_a_branch, extended_behind_a_branch]
+)
+def test_what_a_loop_leaves_in_two_places_is_still_known_behind_the_next_statement(function):
+    with pytest.raises(dy2st.CaptureError, match="may be the same object as one that is changed|is one object depends on"):
+        dy2st.to_static(function)(UP, torch.tensor(3))

@@ -125,6 +125,7 @@ def join(session: Session, test: Any, outcomes: Sequence[Outcome], live: Sequenc
         if isinstance(value, torch.Tensor) and all(isinstance(way, torch.Tensor) and way.dim() == value.dim() for way in ways):
             for size, *sizes in zip(value.shape, *(way.shape for way in ways)):
                 session.shapes.either(size, *sizes)
+    session.blocks.may_alias.replace(joiner.replaced)
     if then.dead and orelse.dead:
         raise Unreachable
     for key, place in places.items():

@@ -51,6 +51,8 @@ class Joiner:
         self._apart: set[int] = set()
         self.leaves: tuple[list[Any], list[Any]] = ([], [])
         self.fresh: list[Any] = []
+        self.replaced: list[tuple[Any, Any]] = []
+        """Objects of the branches, with what stands for them."""
 
     def keep(self, values: Iterable[Any]) -> None:
         """Note the containers in those objects of the branches that are passed on as they are: these are, too."""
@@ -287,6 +289,7 @@ class Joiner:
         for one in gone:
             if self._is_object(one):
                 self.session.tuples.replace(one, value)
+                self.replaced += [(one, option) for option in options_of(value)]
 
     def _first(self, key: tuple[int, ...], value: Any) -> Any:
         """Return what has been made for objects of the branches before, or else ``value``.

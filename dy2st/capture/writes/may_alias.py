@@ -11,6 +11,7 @@ that was changed as another, the capture starts again, and its loops keep what i
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from dy2st.capture.values.symbolic import options_of
@@ -64,12 +65,31 @@ class MayAlias:
                 parts, lefts = children(part), children(left)
                 if parts is None or lefts is None or shallow(part)[1] != shallow(left)[1]:
                     continue
-                other = same.setdefault(id(left), part)
-                if all(other is not option for option in own):  # which of its own options a value is, its tag tells
-                    self._link(part, other, self._left)
+                others = [same.setdefault(id(left), part)]
+                others += [same[id(alias)] for alias in self.may_be(left, left=True) if id(alias) in same]
+                for other in others:
+                    if all(other is not option for option in own):  # which of its own options a value is, its tag tells
+                        self._link(part, other, self._left)
                 if len(parts[0]) == len(lefts[0]):
                     for one, other in zip(parts[0], lefts[0]):
                         self.link_parts(one, other, same)
+
+    def replace(self, pairs: Collection[tuple[Any, Any]]) -> None:
+        """Note that other objects stand for those of a branch from here on: they may be whatever these may be.
+
+        Args:
+            pairs: each object of a branch, and what stands for it.
+        """
+        gone = {id(one): one for one, value in pairs if one is not value}
+        for table in (self._others, self._left):
+            for one, value in pairs:
+                for other in [*table.get(id(one), (None, []))[1]] if one is not value else ():
+                    for left, right in ((value, other), (other, value)):
+                        table.setdefault(id(left), (left, []))[1].append(right)
+            for key in gone.keys() & table.keys():
+                for other in table.pop(key)[1]:
+                    known = table.get(id(other), (None, []))[1]
+                    known[:] = [alias for alias in known if id(alias) != key]
 
     def _link(self, one: Any, other: Any, *tables: dict[int, tuple[Any, list[Any]]]) -> None:
         parts, others = children(one), children(other)
