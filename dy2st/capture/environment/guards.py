@@ -349,8 +349,17 @@ def _is_same(value: Any) -> _Check:
     if isinstance(value, types.MethodType):
         function, owner = value.__func__, weakly(value.__self__)
         return lambda now: type(now) is types.MethodType and now.__func__ is function and now.__self__ is owner()
-    reference = weakly(value)
-    return lambda now: now is reference()
+    return IsReferent(weakly(value))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class IsReferent:
+    """The condition that something is an object, which is not kept alive."""
+
+    reference: Callable[[], Any]
+
+    def __call__(self, now: Any) -> bool:
+        return now is self.reference()
 
 
 def lives_anyway(value: Any) -> bool:

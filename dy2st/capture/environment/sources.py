@@ -6,6 +6,7 @@ call, or an object held weakly where that is possible, so that a program never k
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import functools
 import operator
@@ -44,6 +45,26 @@ class Source:
         self.parent, self.name, self.step, self.index, self.key = parent, name, step, index, key
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class ToObject:
+    """The step to an object by itself, which the captured function keeps alive."""
+
+    value: Any
+
+    def __call__(self, arguments: Any) -> Any:
+        return self.value
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ToReferent:
+    """The step to an object by itself, as long as somebody keeps it alive."""
+
+    reference: Callable[[], Any]
+
+    def __call__(self, arguments: Any) -> Any:
+        return self.reference()
+
+
 class SourceTable:
     """All sources of one program; parents come before children.
 
@@ -65,14 +86,14 @@ class SourceTable:
     def held(self, value: Any, name: str) -> Source:
         """Return an object by itself; weakly if its class allows."""
         try:
-            reference: Callable[[], Any] = weakref.ref(value)
+            step: Callable[[Any], Any] = ToReferent(weakref.ref(value))
         except TypeError:
-            reference = lambda: value  # noqa: E731
-        return self._make(("held", id(value)), None, name, lambda arguments: reference())
+            step = ToObject(value)
+        return self._make(("held", id(value)), None, name, step)
 
     def strong(self, value: Any, name: str) -> Source:
         """Return an object that the captured function itself keeps alive: its globals, a cell of its closure."""
-        return self._make(("held", id(value)), None, name, lambda arguments: value)
+        return self._make(("held", id(value)), None, name, ToObject(value))
 
     def answer(self, function: Callable[..., Any], args: tuple[Any, ...], name: str) -> Source:
         """Return what a function of a library answers now."""

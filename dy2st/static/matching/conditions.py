@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -55,8 +56,12 @@ def keys_are(out: Writer, text: str, keys: Any, kind: type) -> str:
     if is_pythons(kind) and not issubclass(kind, MAPPINGS):
         return f"len({text}) == {keys}"
     kept = out.constant(keys)
-    alike = is_pythons(kind) and all(type(key) is str for key in keys)
-    return f"[*{text}] == {kept}" if alike else f"{out.constant(same_keys)}({text}, {kept})"
+    if not is_pythons(kind):
+        return f"{out.constant(same_keys)}({text}, {kept})"
+    if all(type(key) is str for key in keys):
+        return f"[*{text}] == {kept}"
+    same = f"len({text}) == {len(keys)} and {out.held(all)}({out.held(map)}({out.held(operator.is_)}, {text}, {kept}))"
+    return f"({same} or {out.constant(same_keys)}({text}, {kept}))"
 
 
 def equal(out: Writer, text: str, value: Any) -> str:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import inspect
 import types
+import weakref
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch._C._dynamo.guards import TensorGuards
 
-from dy2st.capture.environment.guards import Guard
+from dy2st.capture.environment.guards import Guard, IsReferent
 from dy2st.capture.environment.same_contents import HOOKS, ClassShape, ModuleShape, TensorShape, is_frozen, same_frozen
-from dy2st.capture.environment.sources import GONE, Source, fetch, follows_reads, held_item, step
+from dy2st.capture.environment.sources import GONE, Source, ToObject, ToReferent, fetch, follows_reads, held_item, step
 from dy2st.capture.outputs.captured import Captured
 from dy2st.static.calls.call import Call
 from dy2st.static.matching.code import Writer
@@ -81,7 +82,7 @@ class SourceCode:
                 libraries += [f"{text} is {self.out.held(guard.data)}" for guard in own]
                 continue
             if any(guard.kind == "missing" for guard in own) or (source.parent is not None and source.parent.index in fragile):
-                is_written = self._absent_item(source, own, fragile)
+                is_written = self._is_absent(source, own, fragile)
                 fragile.add(source.index)
                 if is_written:
                     continue
@@ -114,16 +115,23 @@ class SourceCode:
                 results.setdefault(max(source.index for source in guard.sources), []).append(guard)
         return results
 
-    def _absent_item(self, source: Source, own: Sequence[Guard], fragile: Collection[int]) -> bool:
-        """Check that a plain dict, which is there, has no item under a name, if that is all that is asked of a source."""
-        if source.key[0] != "item" or source.parent is None or source.parent.index in fragile:
+    def _is_absent(self, source: Source, own: Sequence[Guard], fragile: Collection[int]) -> bool:
+        """Check that there is no attribute, or no item of a plain dict, under a name; if that is all that is asked of a source.
+
+        Returns:
+            Whether it is: the parent is there, and this is enough.
+        """
+        if source.parent is None or source.parent.index in fragile or len(own) != 1 or own[0].kind != "missing":
             return False
-        is_asked = len(own) == 1 and own[0].kind == "missing"
-        if not is_asked or type(source.key[3]) is not str or type(self.values[source.parent.index]) is not dict:
+        kind, *key = source.key
+        owner, parent, gone = self.values[source.parent.index], self.registers[source.parent.index], self.out.constant(GONE)
+        if kind == "item" and type(key[2]) is str and type(owner) is dict:
+            self.out.need(f"type({parent}) is dict and {self.out.constant(key[2])} not in {parent}")
+        elif kind == "attribute" and key[1].isidentifier() and not follows_reads(type(owner)):
+            self.out.need(f"{self.out.held(getattr)}({parent}, {key[1]!r}, {gone}) is {gone}")
+        else:
             return False
-        parent = self.registers[source.parent.index]
-        self.out.need(f"type({parent}) is dict and {self.out.constant(source.key[3])} not in {parent}")
-        self.registers[source.index] = self.out.constant(GONE)
+        self.registers[source.index] = gone
         return True
 
     def _classes(self) -> list[str]:
@@ -196,8 +204,10 @@ class SourceCode:
         kind, *key = source.key
         if kind == "argument":
             return self._leaves.get(key[0], self._given)
-        if kind == "held":
-            return f"{self.out.constant(source.step)}(None)"
+        if isinstance(source.step, ToObject):
+            return self.out.held(source.step.value)
+        if isinstance(source.step, ToReferent):
+            return f"{self.out.held(source.step.reference)}()"
         if kind == "attribute" and all(map(str.isidentifier, key[1].split("."))):
             return self._attribute(source, key[1], f"{parent}.{key[1]}")
         if kind == "item":
@@ -278,6 +288,8 @@ class SourceCode:
         kept = self.out.held(guard.data)
         if guard.kind == "same" and guard.data is not None:
             return [f"{value} is {kept}"]
+        if isinstance(guard.check, IsReferent) and isinstance(guard.check.reference, weakref.ref):
+            return [f"{value} is {self.out.held(guard.check.reference)}()", f"{value} is not None"]
         if guard.kind == "strides":
             return [f"{value}.stride() == {kept}"]
         if guard.kind == "leaf" and is_plain(self.values[guard.source.index]):

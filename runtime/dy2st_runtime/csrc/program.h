@@ -126,6 +126,7 @@ struct Frame {
   bool skips_autograd = false;
   bool gradients = false;         // an input requires gradients
   bool records = false;           // gradients are recorded, and a tape may do it
+  uint64_t first_node = 0;        // of those that autograd makes in this run; while gradients are recorded
   bool unobserved = false;        // no profiler, no autocast
   bool counted = false;           // someone wants to know how often and how long
   bool labelled = false;          // a profiler runs

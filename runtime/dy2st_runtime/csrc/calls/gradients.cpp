@@ -1,6 +1,9 @@
 #include "gradients.h"
 
 #include "../small.h"
+#include "backward.h"
+
+#include <algorithm>
 
 namespace dy2st {
 namespace {
@@ -39,9 +42,36 @@ bool gradient_of(const Instruction& instruction, Frame& frame) {
   return true;
 }
 
+// Its inputs: leaves, tensors that get none, what is differentiated, its gradient. Its numbers: how many leaves there are, how many of the
+// others, whether there is a gradient, whether the graph is kept; then the places of the leaves that may have none.
+bool backward(const Instruction& instruction, Frame& frame) {
+  const auto& numbers = instruction.arguments[0].ints;
+  const auto leaves = static_cast<size_t>(numbers[0]), others = static_cast<size_t>(numbers[1]);
+  const auto& inputs = instruction.inputs;
+  if (!frame.records || !std::all_of(inputs.begin(), inputs.end(), [&](int32_t input) { return frame[input].is(Kind::Tensor); })) return false;
+  const auto given = [&](size_t index) -> const at::Tensor& { return frame[inputs[index]].tensor(); };
+  std::vector<at::Tensor> untouched;
+  for (size_t index = 0; index < others; ++index) {
+    if (!given(leaves + index).grad().defined()) untouched.push_back(given(leaves + index));
+  }
+  const at::Tensor gradient = numbers[2] != 0 ? given(leaves + others + 1) : at::Tensor();
+  if (!run_backward(given(leaves + others), gradient, numbers[3] != 0, frame.first_node, untouched)) return false;
+  std::vector<Value> results;
+  for (size_t index = 0; index < leaves; ++index) {
+    const at::Tensor& made = given(index).grad();
+    results.push_back(Value::of(made.defined() ? made : given(index).detach()));
+  }
+  for (size_t index = 4; index < numbers.size(); ++index) {
+    results.push_back(Value::of(static_cast<int64_t>(given(static_cast<size_t>(numbers[index])).grad().defined())));
+  }
+  frame[instruction.outputs[0]] = Value::tuple(std::move(results));
+  return true;
+}
+
 }  // namespace
 
 Handler gradient_handler(const std::string& name) {
+  if (name == "backward") return backward;
   if (name == "set_gradient") return set_gradient;
   return name == "gradient_of" ? gradient_of : nullptr;
 }

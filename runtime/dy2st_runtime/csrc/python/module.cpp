@@ -3,6 +3,7 @@
 
 #include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/SavedTensorHooks.h>
+#include <ATen/SequenceNumber.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/record_function.h>
 #include <c10/core/InferenceMode.h>
@@ -104,6 +105,7 @@ bool load_inputs(const Program& program, Frame& frame, PyObject* const* values) 
   frame.skips_autograd = program.may_skip_autograd && !recorded && !c10::InferenceMode::is_enabled();
   frame.records = program.may_skip_autograd && !*program.traced_back && recorded && !hooked && frame.unobserved &&
                   !torch::autograd::AnomalyMode::is_enabled() && !at::SavedTensorDefaultHooks::get_hooks();
+  if (frame.records) frame.first_node = at::sequence_number::peek();
   return true;
 }
 

@@ -132,7 +132,8 @@ void accumulate(at::Tensor& sum, at::Tensor&& term) {
     sum = std::move(term);
     return;
   }
-  const bool alike = sum.sizes() == term.sizes() && sum.scalar_type() == term.scalar_type();
+  const bool floats = sum.scalar_type() == at::kFloat || sum.scalar_type() == at::kDouble;
+  const bool alike = floats && sum.sizes() == term.sizes() && sum.scalar_type() == term.scalar_type();
   if (alike && !at::GradMode::is_enabled() && is_small(sum) && is_small(term)) {
     const bool own = sum.use_count() == 1 && sum.storage().use_count() == 1;
     at::Tensor made = own ? sum : new_tensor(sum.sizes(), sum.scalar_type());

@@ -297,10 +297,24 @@ class _Lowering:
         if not target.name.startswith("list_") or node.kwargs or not args:
             if not is_safe and not target.name.startswith("list_"):
                 self.may_skip_autograd = False
-            return Instruction("python", target.name, arguments=_without_python(*args) if target is control.call_ else ())
+            return self.call_of_python(*args) if target is control.call_ else Instruction("python", target.name)
         if target is control.list_ and isinstance(args[0], list) and _nests_only_lists(args[0]):
             return Instruction("list", "list", inputs=[self.register(item) for item in args[0]])
         return self.on_list(target.name, args)
+
+    def call_of_python(self, function: Any, values: Sequence[Any] = (), named: Mapping[str, Any] | None = None) -> Instruction:
+        """Return a call of a function of Python, which the machine does itself where it can, given what it reads."""
+        result = Instruction("python", control.call_.name)
+        if function is backward and _is_plain_pass(values, named or {}):
+            unsure, leaves, others, _, tensors, (gradient,) = values
+            given = [*leaves, *others, *tensors, *([] if gradient is None else [gradient])]
+            result.inputs = [self._registers[value] for value in given]
+            numbers = len(leaves), len(others), int(gradient is not None), int(bool((named or {}).get("retain_graph")))
+            result.arguments = ("backward", (*numbers, *unsure))
+        if (function is gradient_of or function is set_gradient) and not named:
+            are_read = all(isinstance(value, fx.Node) for value in values[:1]) and len({*values}) == len(values)
+            result.arguments = (function.__name__, ()) if are_read else ()
+        return result
 
     def number(self, node: fx.Node) -> Instruction:
         """Return a function on numbers, or an item of a list."""
@@ -335,11 +349,13 @@ class _Lowering:
         return Instruction("grad", inputs=[self.register(node.args[0])])
 
 
-def _without_python(function: Any, values: Sequence[Any] = (), named: Mapping[str, Any] | None = None) -> tuple[Any, ...]:
-    """Return the name of a function that the machine can do itself, given what it reads; ``()`` for another one."""
-    is_known = function is gradient_of or function is set_gradient
-    are_read = all(isinstance(value, fx.Node) for value in values[:1]) and len({*values}) == len(values)
-    return (function.__name__,) if is_known and are_read and not named else ()
+def _is_plain_pass(values: Sequence[Any], named: Mapping[str, Any]) -> bool:
+    """Tell whether a backward pass is one of a single tensor, to leaves, that nobody differentiates."""
+    _, leaves, others, _, tensors, gradients = values
+    if len(tensors) != 1 or len(gradients) != 1 or named.get("create_graph") or named.get("inputs") is not None:
+        return False
+    given = [*leaves, *others, *tensors, *(gradient for gradient in gradients if gradient is not None)]
+    return named.get("retain_graph") in (None, False, True) and all(isinstance(value, fx.Node) for value in given)
 
 
 def _makes_no_gradients(function: Any, values: Sequence[Any] = (), named: Mapping[str, Any] | None = None) -> bool:
