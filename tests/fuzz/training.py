@@ -41,11 +41,12 @@ _ZEROS = (
     ["for p in net.parameters():", "    p.grad = None"],
     [],
 )
+_OF_ARGUMENT = "loss = ((net.head(h) - y) * w).pow(2).mean()"
 _LOSSES = (
     "loss = (net.head(h) - y).pow(2).mean()",
     "loss = F.mse_loss(net.head(h), y)",
     "loss = (net.head(h) * net.scale - y).abs().sum()",
-    "loss = ((net.head(h) - y) * w).pow(2).mean()",
+    _OF_ARGUMENT,
 )
 _PASSES = (
     "loss.backward()",
@@ -55,6 +56,7 @@ _PASSES = (
     "loss.backward(torch.ones_like(loss))",
     "loss.backward(retain_graph=True)",
 )
+_AT_ARGUMENT = ("out.append(w.grad)", "out.append(w.grad.sum())", "w.grad.mul_(0.5)", "w.grad = w.grad + x.mean()")
 
 
 class Net(nn.Module):
@@ -82,7 +84,10 @@ def _forward(choose: random.Random) -> list[str]:
         ],
         ["h = net.c(net.b(x).relu())"],
     )
-    return [*choose.choice(ways), choose.choice(_LOSSES), choose.choice(_PASSES)]
+    way, step_back = choose.choice(ways), choose.choice(_PASSES)
+    if choose.random() < 0.35:  # an argument has its gradient from before the call, from this pass, or both
+        return [*way, _OF_ARGUMENT, step_back, choose.choice(_AT_ARGUMENT)]
+    return [*way, choose.choice(_LOSSES), step_back]
 
 
 def _looking(choose: random.Random) -> list[str]:
