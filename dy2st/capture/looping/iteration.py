@@ -10,6 +10,8 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from dy2st.capture.branching import optional
 from dy2st.capture.branching.assertions import check
 from dy2st.capture.branching.branch import capture_if
@@ -143,11 +145,16 @@ def capture_for(iterable: Any, body: Any, live: Sequence[str], test: Any) -> Non
         session.site("for", "captured", f"the length of {items.what} is known only at run time")
         capture_positions(session, items, body, live, test, 0)
     elif not (
-        isinstance(iterable, range)
+        _has_positions(iterable)
         and len(iterable) > session.request.options.written_out
         and _is_loop(session, iterable, body, live, test)
     ):
         _unroll(session, iterable, body, live, test)
+
+
+def _has_positions(iterable: Any) -> bool:
+    """Tell whether what a loop of known length goes over can be looked up by position: numbers, or the rows of a tensor."""
+    return isinstance(iterable, range) or (isinstance(iterable, torch.Tensor) and iterable.dim() > 0)
 
 
 def _over_columns(columns: Columns, body: Any, live: Sequence[str], test: Any) -> None:
@@ -157,16 +164,21 @@ def _over_columns(columns: Columns, body: Any, live: Sequence[str], test: Any) -
     capture_if(columns.present, each, nothing, live)
 
 
-def _is_loop(session: Session, numbers: range, body: Any, live: Sequence[str], test: Any) -> bool:
-    """Capture a long loop over known numbers; whether its body does the same in each iteration."""
+def _is_loop(session: Session, iterable: Any, body: Any, live: Sequence[str], test: Any) -> bool:
+    """Capture a long loop over known numbers, or rows of a tensor; whether its body does the same in each iteration."""
     cells = session.frames.cells_of(body, *([test] if test is not None else []))
-    items = of_range(numbers)
-    if not try_loop(session, cells, lambda: capture_positions(session, items, body, live, test, 0)):
+
+    def capture() -> None:
+        is_range = isinstance(iterable, range)
+        items = of_range(iterable) if is_range else lists.iterable(session, lists.unbind(session, iterable))
+        capture_positions(session, items, body, live, test, 0)
+
+    if not try_loop(session, cells, capture):
         return False
     session.site(
         "for",
         "captured",
-        f"{len(numbers)} iterations are more than {session.request.options.written_out}, so they are not written out",
+        f"{len(iterable)} iterations are more than {session.request.options.written_out}, so they are not written out",
     )
     return True
 
