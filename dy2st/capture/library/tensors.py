@@ -15,7 +15,7 @@ from dy2st.capture.environment import written_out
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.session.session import Session
-from dy2st.capture.values.abstract_objects import AbstractTuple, contents
+from dy2st.capture.values.abstract_objects import contents
 from dy2st.capture.values.symbolic import RuntimeList
 from dy2st.errors import CaptureError
 from dy2st_runtime.primitives import scalars
@@ -230,19 +230,3 @@ def _tolist(session: Session, tensor: torch.Tensor) -> Any:
     if not all(isinstance(size, int) for size in tensor.shape):
         return session.call(written_out.numbers_of, tensor)
     return torch.Tensor.tolist(tensor)
-
-
-def _splitting(function: Any) -> Handler:
-    def handle(session: Session, *args: Any, **kwargs: Any) -> Any:
-        given = dict(zip(("tensor", "sizes", "dim"), args)) | {_SPLIT.get(name, name): value for name, value in kwargs.items()}
-        sizes = given.get("sizes")
-        if isinstance(sizes, AbstractTuple) or session.lists.of(sizes) is not None:
-            return session.call(written_out.split, given["tensor"], sizes, given.get("dim", 0))
-        return function(*args, **kwargs)
-
-    return handle
-
-
-_SPLIT = {"self": "tensor", "input": "tensor", "split_size": "sizes", "split_sizes": "sizes", "split_size_or_sections": "sizes"}
-for _function in (torch.split, torch.Tensor.split, torch.split_with_sizes, torch.Tensor.split_with_sizes):
-    handles(_function)(_splitting(_function))
