@@ -8,6 +8,7 @@ from typing import Any
 import sympy
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.nn.utils import rnn
 
 from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.containers import list_tensors, lists
@@ -35,6 +36,16 @@ handles(torch.stack)(_of_list(torch.stack, list_tensors.stack))
 handles(torch.cat)(_of_list(torch.cat, list_tensors.cat))
 handles(torch.concat)(_of_list(torch.cat, list_tensors.cat))
 handles(torch.concatenate)(_of_list(torch.cat, list_tensors.cat))
+
+
+@handles(rnn.pad_sequence)
+def _pad_sequence(
+    session: Session, sequences: Any, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
+) -> Any:
+    known = session.lists.of(contents(sequences))
+    if known is None:
+        return rnn.pad_sequence(sequences, batch_first, padding_value, padding_side)
+    return list_tensors.pad(session, known, batch_first, padding_value, padding_side)
 
 
 @handles(torch.tensor)
