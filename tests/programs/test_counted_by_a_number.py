@@ -25,6 +25,9 @@ PROGRAMS = {
     "repeat": lambda n: [X * value for value in itertools.repeat(2, n)] + list(itertools.repeat(X, times=n)),
     "chain": lambda n: [value for value in itertools.chain(range(n), [5], X[:n])],
     "pairwise": lambda n: list(itertools.pairwise(range(n))) if hasattr(itertools, "pairwise") else n,
+    "groupby": lambda n: [k for k, _ in itertools.groupby([v // 2 for v in range(n * 2)])],
+    "groupby with a key": lambda n: [(k, sum(g)) for k, g in itertools.groupby(range(n * 3), key=lambda v: v // 2)],
+    "groupby of rows": lambda n: [(k, [v * 2 for v in g]) for k, g in itertools.groupby(X[:n], key=lambda v: v > 0.5)],
     "product": lambda n: list(itertools.product(range(n), [1, 2])),
     "accumulate": lambda n: list(itertools.accumulate(range(n))) + list(itertools.accumulate(X[:n], lambda a, b: a * b)),
 }

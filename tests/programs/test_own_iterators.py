@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import dy2st
+from tests import worlds
 from tests.programs.state import agree_with_state
 
 WAYS = [torch.tensor(row) for row in ([1.0, 2.0, 3.0], [-1.0, -2.0, -3.0], [0.5, 0.2, -0.1], [9.0, 9.0, 9.0], [1.0, 1.0, 0.5])]
@@ -156,3 +157,30 @@ def test_steps_of_changing_kinds_leave_no_iterator_behind():
 
     with pytest.raises(dy2st.CaptureError, match="a tensor decides how many"):
         dy2st.to_static(function)(WAYS[0])
+
+
+class Held:
+    """Goes through what it holds."""
+
+    def __init__(self, items):
+        self.items = items
+
+    def __iter__(self):
+        return iter(self.items)
+
+
+def through_ranges(x):
+    total = x * 0
+    for position, number in enumerate(Held(range(int(x.abs().sum())))):
+        total = total + position * number
+    for number, row in zip(Held(range(9)), Held(x[x > 0])):
+        total = total + number * row
+    return total, [n + 1 for n in Held(range(int(x.max())))], list(Held(x[x > 0])), max(Held([1, 2]))
+
+
+def test_an_object_that_goes_through_what_has_any_length():
+    def make():
+        calls = [lambda run, x=x: run(torch.tensor(x)) for x in ([1.0, 2.0], [3.0, -1.0], [-1.0, -2.0], [0.0, 0.0])]
+        return worlds.World(through_ranges, [], calls)
+
+    worlds.agree(make, programs=1)

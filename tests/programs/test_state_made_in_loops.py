@@ -1,5 +1,7 @@
 """State that is made when it is first asked for, in loops of the program: it is of one kind once it is there."""
 
+import collections
+
 import torch
 
 import dy2st
@@ -81,3 +83,59 @@ def test_a_test_that_is_decided_by_another_is_not_asked_again():
         return worlds.World(f, [], [lambda run, given=given: run(*given) for given in signs])
 
     worlds.agree(make, programs=1)
+
+
+def several(x, state, n):
+    for i in range(n):
+        if x.sum() > i:
+            own = state["p"]
+            if len(own) == 0:
+                own["step"] = 0
+                own["mean"] = x * 0
+                own["square"] = x * 0
+                own["previous"] = x * 0
+            own["step"] += 1
+            own["mean"] = own["mean"] + x
+            own["square"].add_(x * x)
+            own["previous"] = own["mean"] + own["square"]
+        x = x - 1
+    return x
+
+
+def test_many_items_that_are_made_at_once_have_one_order():
+    """An empty dict has none of them, and where one was found before, it is there: they are not taken out of the order."""
+
+    def make():
+        state = collections.defaultdict(dict)
+        calls = [
+            lambda run, sign=sign, trips=trips: run(torch.full((2,), sign), state, torch.tensor(trips))
+            for sign, trips in ((1.0, 2), (1.0, 0), (-1.0, 3), (3.0, 4))
+        ]
+        return worlds.World(several, [state], calls)
+
+    worlds.agree(make)
+
+
+def test_what_a_branch_has_checked_holds_where_its_test_does():
+    def f(x, states, n):
+        made = {}
+        for i in range(n):
+            own = states[0] if x.sum() > i else made
+            if len(own) == 0:
+                own["a"] = x
+                own["b"] = x * 2
+                own["c"] = x * 3
+                own["d"] = x * 4
+            own["a"] = own["a"] + own["d"]
+            own["d"] = own["b"] + own["c"]
+        return made, list(states[0])
+
+    def make():
+        states = [{}]
+        calls = [
+            lambda run, sign=sign, trips=trips: run(torch.full((2,), sign), states, torch.tensor(trips))
+            for sign, trips in ((-1.0, 2), (1.0, 0), (1.0, 4), (-1.0, 3))
+        ]
+        return worlds.World(f, states, calls)
+
+    worlds.agree(make)

@@ -287,7 +287,7 @@ def _set_plainly(
         return
     _note_items(session, target, key)
     if isinstance(target, dict) and may_be_undefined(held):
-        session.blocks.key_orders.write(target, key, unions.where_there)
+        session.blocks.key_orders.write(target, key, unions.presence, unions.where_there)
     put(target, key, value)
 
 

@@ -197,7 +197,7 @@ def put(session: Session, table: dict[str, Any], key: Any, value: Any) -> None:
         cells.write(session, table[key], value)
         return
     session.places.write(AttributePlace(owner, key))
-    session.blocks.key_orders.write(table, key, unions.where_there)
+    session.blocks.key_orders.write(table, key, unions.presence, unions.where_there)
     table[key] = value
 
 

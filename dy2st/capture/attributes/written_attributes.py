@@ -31,7 +31,7 @@ def write(session: Session, target: Any, name: str, value: Any, setter: Setter) 
     session.places.write(AttributePlace(target, name))
     held_in = [table for table in storage.tables(target) if name in table]
     for table in held_in:
-        session.blocks.key_orders.write(table, name, unions.where_there)
+        session.blocks.key_orders.write(table, name, unions.presence, unions.where_there)
     if isinstance(target, torch.Tensor):
         tensor_attributes.written(session, target, name)
     if isinstance(target, torch.nn.Module):

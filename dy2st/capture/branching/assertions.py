@@ -52,7 +52,7 @@ def check(
     else:
         session.builder.call(control.assert_, (condition, exception, *(wording.node_value(session, value) for value in arguments)))
     if isinstance(condition, torch.SymBool):
-        session.shapes.learn(condition.node.expr)
+        session.shapes.learn_checked(condition.node.expr)
 
 
 def _go_on() -> None:

@@ -89,9 +89,13 @@ def run_branch(
             dead = session.in_flight.left.read() is None
             result = None if dead else ABSENT
         result, dead = rests.joined(session, depth, result, dead, live, join)
+        checked = session.shapes.checked_since(region.facts)
         session.checks.emit()
         region.is_dead = dead
-        return Outcome(region.start, region.builder, session.places.of(region), result, dead)
+        outcome = Outcome(region.start, region.builder, session.places.of(region), result, dead)
+    if fact is not None:
+        session.shapes.imply(fact, checked)
+    return outcome
 
 
 def join(session: Session, test: Any, outcomes: Sequence[Outcome], live: Sequence[str] | None) -> Any:

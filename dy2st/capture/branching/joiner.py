@@ -160,7 +160,8 @@ class Joiner:
         self._give_deques_lists(a, b)
         are_alike = self._are_alike(a, b) or self._is_taken_apart(a, b, ways)
         value = self._alike(a, b, place) if are_alike else self._fresh(a, b, place)
-        self.session.ownership.own_all(value)
+        if not self._is_older(value):
+            self.session.ownership.own_all(value)
         self.session.places.copies.follow(value, a, b)
         self._replace(ways, value)
         self._choose_tuple(value, ways)

@@ -46,6 +46,7 @@ from dy2st.capture.library import (
     call_method_caller,
     handler_of,
     log,
+    progress_bars,
     surroundings_method,
     takes_unions,
 )
@@ -325,6 +326,8 @@ def _construct(session: Session, kind: type, args: Any, kwargs: Any) -> Any:
         return deques.create(*args, **kwargs)
     if kind in (set, frozenset) and args:
         return sets.collected(session, kind, *args)
+    if progress_bars.is_bar(kind):
+        return progress_bars.create(session, args, kwargs)
     listed = at_once(session, kind, args, kwargs)
     if listed is not None:
         return listed()

@@ -42,6 +42,17 @@ def cat(session: Session, items: RuntimeList, dim: int = 0) -> torch.Tensor:
     return result
 
 
+def pad(session: Session, items: RuntimeList, batch_first: bool, value: float, side: str) -> torch.Tensor:
+    """Return ``torch.nn.utils.rnn.pad_sequence(items, batch_first, value, side)``."""
+    example = _example(session, items)
+    with quiet():
+        count, longest = (session.shapes.fresh_int(size=True) for _ in range(2))
+        first = [count, longest] if batch_first else [longest, count]
+        result = _like(example, [*first, *example.shape[1:]])
+    session.builder.call(torch.ops.aten.pad_sequence.default, (items, batch_first, value, side), {}, result)
+    return result
+
+
 def tensor(session: Session, items: RuntimeList, dtype: Any = None, device: Any = None) -> torch.Tensor:
     """Return ``torch.tensor(items)``; for an empty list, the dtype and the number of dimensions are others."""
     kind, dims = _numbers_in(session, items)

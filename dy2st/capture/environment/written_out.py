@@ -144,6 +144,14 @@ def pairwise(values: Iterable[Any]) -> list[tuple[Any, Any]]:
     return [(items[place], items[place + 1]) for place in range(len(items) - 1)]
 
 
+def groupby(values: Iterable[Any], key: Callable[[Any], Any] | None) -> list[tuple[Any, list[Any]]]:
+    """Return the pairs of ``itertools.groupby(values, key)``, with a list for each group."""
+    items = [*values]
+    known = items if key is None else [key(item) for item in items]
+    starts = [place for place in range(len(items)) if place == 0 or not known[place] == known[place - 1]]  # noqa: SIM201
+    return [(known[start], items[start:end]) for start, end in zip(starts, [*starts[1:], len(items)])]
+
+
 def accumulate(values: Iterable[Any], function: Callable[[Any, Any], Any]) -> list[Any]:
     """Return ``itertools.accumulate``, all at once."""
     totals: list[Any] = []

@@ -41,6 +41,8 @@ def at_once(session: Session, kind: type, args: tuple[Any, ...], kwargs: dict[st
         times = kwargs.get("times", args[1] if len(args) > 1 else None)
         given = args[0] if args else kwargs.get("object")
         return functools.partial(_listed, session, written_out.repeat, given, times) if isinstance(times, _OF_PROGRAM) else None
+    if kind is itertools.groupby and _has_any_length(args[0] if args else kwargs.get("iterable")):
+        return functools.partial(_grouped, session, *args, **kwargs)
     if kind not in _JOINING or kwargs or not any(map(_has_any_length, args)):
         return None
     if len(args) > _MOST.get(kind, len(args)) or not all(isinstance(value, _ENDING) or _has_any_length(value) for value in args):
@@ -54,6 +56,10 @@ def at_once(session: Session, kind: type, args: tuple[Any, ...], kwargs: dict[st
 
 def _has_any_length(value: Any) -> bool:
     return as_runtime(value) is not None
+
+
+def _grouped(session: Session, iterable: Any, key: Any = None) -> Any:
+    return _listed(session, written_out.groupby, iterable, key)
 
 
 def _islice(session: Session, values: Any, *bounds: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import sympy
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.nn.utils import rnn
 
 from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.containers import list_tensors, lists
@@ -15,7 +16,7 @@ from dy2st.capture.environment import written_out
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.session.session import Session
-from dy2st.capture.values.abstract_objects import AbstractTuple, contents
+from dy2st.capture.values.abstract_objects import contents
 from dy2st.capture.values.symbolic import RuntimeList
 from dy2st.errors import CaptureError
 from dy2st_runtime.primitives import scalars
@@ -35,6 +36,16 @@ handles(torch.stack)(_of_list(torch.stack, list_tensors.stack))
 handles(torch.cat)(_of_list(torch.cat, list_tensors.cat))
 handles(torch.concat)(_of_list(torch.cat, list_tensors.cat))
 handles(torch.concatenate)(_of_list(torch.cat, list_tensors.cat))
+
+
+@handles(rnn.pad_sequence)
+def _pad_sequence(
+    session: Session, sequences: Any, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
+) -> Any:
+    known = session.lists.of(contents(sequences))
+    if known is None:
+        return rnn.pad_sequence(sequences, batch_first, padding_value, padding_side)
+    return list_tensors.pad(session, known, batch_first, padding_value, padding_side)
 
 
 @handles(torch.tensor)
@@ -230,19 +241,3 @@ def _tolist(session: Session, tensor: torch.Tensor) -> Any:
     if not all(isinstance(size, int) for size in tensor.shape):
         return session.call(written_out.numbers_of, tensor)
     return torch.Tensor.tolist(tensor)
-
-
-def _splitting(function: Any) -> Handler:
-    def handle(session: Session, *args: Any, **kwargs: Any) -> Any:
-        given = dict(zip(("tensor", "sizes", "dim"), args)) | {_SPLIT.get(name, name): value for name, value in kwargs.items()}
-        sizes = given.get("sizes")
-        if isinstance(sizes, AbstractTuple) or session.lists.of(sizes) is not None:
-            return session.call(written_out.split, given["tensor"], sizes, given.get("dim", 0))
-        return function(*args, **kwargs)
-
-    return handle
-
-
-_SPLIT = {"self": "tensor", "input": "tensor", "split_size": "sizes", "split_sizes": "sizes", "split_size_or_sections": "sizes"}
-for _function in (torch.split, torch.Tensor.split, torch.split_with_sizes, torch.Tensor.split_with_sizes):
-    handles(_function)(_splitting(_function))

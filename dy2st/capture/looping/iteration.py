@@ -50,6 +50,7 @@ def range_(*bounds: Any) -> Any:
 
 def enumerate_(iterable: Any, start: Any = 0) -> Any:
     """Return ``enumerate``."""
+    iterable = iterators.opened(iterable)
     items = by_position(need(), iterable) if isinstance(iterable, Stream) else as_runtime(iterable)
     if items is None:
         return (
@@ -62,6 +63,7 @@ def enumerate_(iterable: Any, start: Any = 0) -> Any:
 
 def zip_(*iterables: Any, strict: bool = False) -> Any:
     """Return ``zip``; as long as the shortest."""
+    iterables = tuple(map(iterators.opened, iterables))
     parts = [by_position(need(), part) if isinstance(part, Stream) else as_runtime(part) for part in iterables]
     if not any(part is not None for part in parts):
         return zip(*(over(iterable) for iterable in iterables), strict=strict)
@@ -98,7 +100,7 @@ def by_position(session: Session, iterable: Any) -> RuntimeIterable:
 
 def collected(iterable: Any) -> list[Any]:
     """Return a new list of the items: of Python, or if their number is known only at run time, of the program."""
-    session, iterable = need(), contents(iterable)
+    session, iterable = need(), iterators.opened(contents(iterable))
     if isinstance(iterable, TaggedUnion):
         iterable = contents(over(iterable))  # a tagged union still, if one has more items than another
     known = session.lists.of(iterable)
@@ -188,6 +190,8 @@ def _unroll(session: Session, iterable: Any, body: Any, live: Sequence[str], tes
     iterator = iterators.started(iterable)
     if isinstance(iterator, TaggedUnion):  # the user's __iter__ gives one of several
         return capture_for(session.over(iterator, lambda option: session.call(tuple, option)), body, live, test)
+    if isinstance(iterator, (RuntimeIterable, Stream)):  # of what is in an object of the user's
+        return capture_for(iterator, body, live, test)
     body, test = Flat(session, body, live), None if test is None else going_on(session, test)
     if iterators.is_written_by_user(iterator):
         return over_steps(session, Rest(iterable, iterator, None, 0, None), body, live, test)
@@ -221,5 +225,6 @@ def iterated(value: Any) -> Any:
     session = current()
     if session is None:
         return value
+    value = iterators.opened(value)
     runtime = as_runtime(value)
     return over(value) if runtime is None else iter(runtime)

@@ -20,8 +20,9 @@ import torch
 from dy2st import errors
 from dy2st.capture.attributes import access, attributes, class_attributes
 from dy2st.capture.branching import optional
+from dy2st.capture.containers.iterables import RuntimeIterable, Stream
 from dy2st.capture.environment.plain_values import gives_once
-from dy2st.capture.environment.users_code import has_own
+from dy2st.capture.environment.users_code import has_own, is_converted_module
 from dy2st.capture.looping.generators import UserGenerator
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.raising.unwinding import handled
@@ -58,6 +59,17 @@ def started(iterable: Any) -> Any:
     if isinstance(iterable, collections.abc.Iterator):
         take(session, iterable)
     return iter(iterable)
+
+
+def opened(iterable: Any) -> Any:
+    """Return what the ``__iter__`` of the user's gives, where its length is known only at run time, or its steps.
+
+    Anything else is given back as it is.
+    """
+    if _written_by_user(iterable, "__iter__") is None or optional.is_open(iterable, "__iter__"):
+        return iterable
+    iterator = started(iterable)
+    return iterator if isinstance(iterator, (TaggedUnion, RuntimeIterable, Stream)) else _steps(iterator)
 
 
 def over(iterable: Any, refusal: str = "'{}' object is not iterable") -> Any:
@@ -261,6 +273,7 @@ def _by_position(iterable: Any) -> Iterator[Any]:
 
 def _written_by_user(value: Any, name: str) -> Any:
     result = getattr(type(value), name, None)
-    if not isinstance(result, types.FunctionType) or isinstance(value, torch.Tensor) or result.__module__.startswith("dy2st."):
+    if not isinstance(result, types.FunctionType) or isinstance(value, torch.Tensor):
         return None
-    return result
+    is_own = result.__module__.startswith("dy2st.") and not is_converted_module(result.__module__)
+    return None if is_own else result

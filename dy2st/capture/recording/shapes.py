@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import sympy
@@ -28,6 +28,7 @@ _MOST = 8
 _FACTS = (
     "replacements", "replacements_slocs", "var_to_range", "var_to_range_sloc", "axioms", "divisible",
     "deferred_runtime_asserts", "unbacked_renamings", "size_like", "dim_constraints",
+    "_undecided", "_checked", "_implied",
 )  # fmt: skip
 
 
@@ -66,6 +67,12 @@ class CaptureShapes(ShapeEnv):
         self._values: dict[sympy.Basic, frozenset[int]] = {}
         self._chosen: dict[sympy.Symbol, tuple[sympy.Basic, sympy.Basic, sympy.Basic]] = {}
         """Of numbers that an ``if`` has left: its test, and what the number is where that holds and where it does not."""
+        self._undecided: dict[sympy.Basic, None] = {}
+        """What has been learned of such numbers and may hold on both ways: a test that is learned later tells more."""
+        self._checked: dict[sympy.Basic, None] = {}
+        """What the program has checked."""
+        self._implied: dict[sympy.Basic, dict[sympy.Basic, None]] = {}
+        """What a branch has checked, by the test of the branch: it holds where another branch has the same test."""
         self._either: dict[sympy.Basic, tuple[sympy.Basic, ...]] = {}
         """Of sizes that an ``if`` has left: what they are on its ways."""
         self.compared: dict[tuple[Any, ...], Any] = {}
@@ -187,7 +194,16 @@ class CaptureShapes(ShapeEnv):
             holds = self._known(test)
             if holds is not None:
                 return self._known(expr.xreplace({symbol: then if holds else orelse}))
-        return None
+        return self._known_of_each(expr)
+
+    def _known_of_each(self, expr: sympy.Basic) -> bool | None:
+        """Return what an expression is, where that is the same for all values that its numbers may have."""
+        if not isinstance(expr, sympy.core.relational.Relational) or not expr.free_symbols <= self._values.keys():
+            return None
+        symbols = [*expr.free_symbols]
+        ways = itertools.islice(itertools.product(*(self._values[symbol] for symbol in symbols)), _MOST + 1)
+        answers = [expr.xreplace(dict(zip(symbols, map(sympy.Integer, way)))) for way in ways]
+        return bool(answers[0]) if len(answers) <= _MOST and len(set(answers)) == 1 else None
 
     def chosen(self, number: Any, test: Any, then: Any, orelse: Any) -> None:
         """Remember that a number is one of two: a test that is a symbolic bool decides which."""
@@ -228,12 +244,43 @@ class CaptureShapes(ShapeEnv):
         if self._maybe_evaluate_static(expr) is None:
             super().guard_or_defer_runtime_assert(expr, "the branch that is taken")
             self._forget_answers()
-        for symbol in expr.free_symbols & self._chosen.keys():
+        waiting = [fact for fact in self._undecided if self._tests_of(fact) & expr.free_symbols]
+        for fact in (expr, *waiting):
+            self._learn_ways(fact)
+        for fact in self._implied.pop(expr, ()):
+            self.learn(fact)
+
+    def learn_checked(self, expr: sympy.Basic) -> None:
+        """Learn what the program checks."""
+        self._checked[expr] = None
+        self.learn(expr)
+
+    def checked_since(self, facts: dict[str, Any]) -> list[sympy.Basic]:
+        """Return what the program has checked since :meth:`facts` was called."""
+        return [expr for expr in self._checked if expr not in facts["_checked"]]
+
+    def imply(self, test: sympy.Basic, checked: Sequence[sympy.Basic]) -> None:
+        """Remember what a branch with a test has checked."""
+        if checked:
+            self._implied[test] = self._implied.get(test, {}) | dict.fromkeys(checked)
+
+    def _tests_of(self, fact: sympy.Basic) -> set[sympy.Basic]:
+        """Return the symbols of the tests that the numbers in a fact come from."""
+        return {one for symbol in fact.free_symbols & self._chosen.keys() for one in self._chosen[symbol][0].free_symbols}
+
+    def _learn_ways(self, fact: sympy.Basic) -> None:
+        """Learn from a fact what it says on the only way on which it can hold; keep it while there are two."""
+        self._undecided.pop(fact, None)
+        for symbol in fact.free_symbols & self._chosen.keys():
             test, *ways = self._chosen[symbol]
-            fits = [self._known(expr.xreplace({symbol: way})) is not False for way in ways]
+            of_ways = [fact.xreplace({symbol: way}) for way in ways]
+            holds = self._known(test)
+            fits = [holds in (None, is_first) and self._known(way) is not False for way, is_first in zip(of_ways, (True, False))]
             if fits[0] != fits[1]:
                 self.learn(test if fits[0] else sympy.Not(test))
-                self.learn(expr.xreplace({symbol: ways[0] if fits[0] else ways[1]}))
+                self.learn(of_ways[0 if fits[0] else 1])
+            elif all(fits):
+                self._undecided[fact] = None
 
     def facts(self) -> dict[str, Any]:
         """Return what has been learned so far, for :meth:`forget_since`."""

@@ -88,7 +88,7 @@ class KeyOrders:
         self._first: dict[int, tuple[Any, list[Any]]] = {}
         """Dicts that were written, with the keys that they had before."""
         self._attributes: dict[int, tuple[dict[Any, Any], Any, list[Any]]] = {}
-        """Dicts with the attributes of objects that were written, with the objects, and the attributes that these had before."""
+        """Dicts with the attributes of objects that were written, the objects, and the attributes that these had before."""
 
     def mark(self) -> Known:
         """Return what is known now, for :meth:`undo`."""
@@ -226,7 +226,7 @@ class KeyOrders:
         return False
 
     def restore(self) -> None:
-        """Put the keys of the dicts that were written back in their first order, once their items are what they were."""
+        """Put the keys of the dicts that were written back in their first order, once they hold what they did."""
         for table, first in self._first.values():
             kept = [*storage.keys_of(table)]
             if not same_keys(kept, first) and set(kept) == set(first):
@@ -274,21 +274,23 @@ class KeyOrders:
         if isinstance(place, (AttributePlace, ItemPlace)) and may_be_undefined(value) and not may_be_undefined(final):
             self._together[id(value)] = value, loop
 
-    def write(self, table: dict[Any, Any], key: Any, choose: Callable[[Any, Any, Any], Any]) -> None:
+    def write(
+        self, table: dict[Any, Any], key: Any, presence: Callable[[Any], Any], choose: Callable[[Any, Any, Any], Any]
+    ) -> None:
         """Note that a key is written that may be there on some ways only: on the others it comes after those that are there.
 
         Args:
             table: the dict.
             key: the key.
+            presence: tells whether a value is there: a Python bool, or a symbolic one.
             choose: gives the second value if the first is there, else the third.
         """
-        if not may_be_undefined(dict.get(table, key)):
-            return
-        order = self.now(table)
-        after = each(order, lambda one: one.with_at(key, True))
-        if same(order, after) or self._are_together(table, key):
-            return
-        self.put(table, choose(table[key], order, after))
+        if may_be_undefined(dict.get(table, key)):
+            order = self.now(table)
+            others = {MOVED, *(other for other, value in storage.plain(table).items() if presence(value) is not False)}
+            after = each(order, lambda one: one.with_behind(key, others))
+            if not same(order, after) and not self._are_together(table, key):
+                self.put(table, choose(table[key], order, after))
 
     def _are_together(self, table: dict[Any, Any], key: Any) -> bool:
         """Tell whether a key is there if the keys behind it are."""

@@ -57,7 +57,7 @@ def call(session: Session, function: Any, args: tuple[Any, ...], kwargs: dict[st
     """
     if not any(isinstance(leaf, _NUMBERS) or _is_sized_at_runtime(leaf) for leaf in tree_leaves((args, kwargs))):
         return NotImplemented
-    if _is_seen_by_others(session, args, kwargs):
+    if is_seen_by_others(session, args, kwargs):
         return NotImplemented
     name, args, kwargs = _as_operands(function, args, kwargs)
     is_leaf = kwargs.pop("requires_grad", False)
@@ -153,7 +153,7 @@ def _is_sized_at_runtime(leaf: Any) -> bool:
     return isinstance(leaf, torch.Tensor) and any(isinstance(size, torch.SymInt) for size in leaf.shape)
 
 
-def _is_seen_by_others(session: Session, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def is_seen_by_others(session: Session, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Tell whether a mode of the user's, a class of tensors or a transform says what a call of torch means."""
     modes = torch.overrides._get_current_function_mode_stack()
     if any(not isinstance(mode, PreDispatchTorchFunctionMode) for mode in modes) or not _TRANSFORMS.issuperset(session.transforms):

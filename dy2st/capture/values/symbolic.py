@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import operator
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NoReturn, Protocol
 
 import torch
@@ -319,6 +319,14 @@ class Order:
         if others is None:
             return self
         return Order((*others, key) if last else (key, *others))
+
+    def with_behind(self, key: Any, others: Collection[Any]) -> Order:
+        """Return the same with a key behind those others that it is not behind yet."""
+        keys = (self.without(key).keys or ()) if self.keys is not None else ()
+        last = max((place for place, other in enumerate(keys, 1) if other in others), default=0)
+        if self.keys is None or last <= next((place for place, other in enumerate(self.keys) if other in {key}), -1):
+            return self
+        return Order((*keys[:last], key, *keys[last:]))
 
     def merged(self, other: Order) -> Order | None:
         """Return one order for both, if they agree about the keys they share."""

@@ -57,3 +57,34 @@ def freia_graph() -> Subject:
     nodes.append(framework.Node(nodes[-1], modules.PermuteRandom, {"seed": 0}, name="permutation"))
     nodes.append(framework.OutputNode(nodes[-1], name="output"))
     return Subject(framework.GraphINN(nodes, verbose=False), _points())
+
+
+@published("flow_matching")
+def flow_matching_ode() -> Subject:
+    from flow_matching.solver import ODESolver
+    from flow_matching.utils import ModelWrapper
+
+    class Velocity(ModelWrapper):
+        def forward(self, x, t, **extras):
+            return self.model(torch.cat([x, t.expand(len(x), 1)], -1))
+
+    solver = ODESolver(Velocity(torch.nn.Linear(5, 4)))
+    times = torch.tensor([0.0, 0.5, 1.0])
+    return Subject(lambda x: solver.sample(x_init=x, step_size=None, method="dopri5", time_grid=times), _points())
+
+
+@published("flow_matching")
+def flow_matching_of_tokens() -> Subject:
+    from flow_matching.path import MixtureDiscreteProbPath
+    from flow_matching.path.scheduler import PolynomialConvexScheduler
+    from flow_matching.solver import MixtureDiscreteEulerSolver
+    from flow_matching.utils import ModelWrapper
+
+    class Tokens(ModelWrapper):
+        def forward(self, x, t, **extras):
+            return self.model(x).softmax(-1)
+
+    path = MixtureDiscreteProbPath(PolynomialConvexScheduler(2.0))
+    solver = MixtureDiscreteEulerSolver(Tokens(torch.nn.Embedding(4, 4)), path, 4)
+    calls = [(torch.tensor([[0, 1, 2], [3, 3, 1]]),), (torch.tensor([[3, 1, 0], [3, 0, 1]]),)]
+    return Subject(lambda x: solver.sample(x_init=x, step_size=0.25), calls)

@@ -162,3 +162,19 @@ def differentiable_inner_loop() -> Subject:
                 return net(x)
 
     return Subject(Learner(), [(_normal(4, 3), _normal(4, 1)), (_normal(4, 3, scale=2.0), _normal(4, 1))])
+
+
+def _trajectories(seed: int) -> tuple[torch.Tensor, ...]:
+    done = _normal(2, 5, 1, seed=seed + 3) > 0.7
+    return (*(_normal(2, 5, 1, seed=seed + k) for k in range(3)), done, done)
+
+
+@published("torchrl")
+def advantages_of_trajectories() -> Subject:
+    from torchrl.objectives.value.functional import generalized_advantage_estimate, reward2go
+
+    def function(value, next_value, reward, done, terminated):
+        advantage, target = generalized_advantage_estimate(0.9, 0.95, value, next_value, reward, done, terminated)
+        return advantage, target, reward2go(reward, done, 0.9)
+
+    return Subject(function, [_trajectories(1), _trajectories(5)])

@@ -302,3 +302,14 @@ def torch_mixtures() -> Subject:
         return d.log_prob(x), d.sample()
 
     return Subject(run, [(torch.randn(3), torch.randn(3), torch.tensor(0.3)), (torch.randn(3), torch.randn(3), torch.tensor(9.0))])
+
+
+@published("pomegranate")
+def hidden_markov_model_of_rows() -> Subject:
+    from pomegranate.distributions import Normal
+    from pomegranate.hmm import DenseHMM
+
+    kinds = [Normal([0.0, 1.0], [1.0, 1.0], covariance_type="diag"), Normal([2.0, -1.0], [1.0, 2.0], covariance_type="diag")]
+    model = DenseHMM(kinds, edges=[[0.7, 0.3], [0.2, 0.8]], starts=[0.5, 0.5], ends=[0.1, 0.1])
+    calls = [(torch.randn(2, 5, 2, generator=torch.Generator().manual_seed(seed)),) for seed in (1, 2)]
+    return Subject(lambda x: (model.log_probability(x), model.predict(x)), calls)
