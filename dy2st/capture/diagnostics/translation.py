@@ -53,7 +53,7 @@ def _tell(session: Session, error: Exception) -> None:
     """Say where an error of eager's, or of a mistake of ours, has come up."""
     if isinstance(error.__context__, Refused):
         error.__context__ = None
-    if not is_defect(error) or any(error is known for known in session.in_flight.raised):
+    if not is_defect(error):
         note(error, f"raised while dy2st captured {session.name}: the code ran on abstract values for the tensors")
         return
     *_, last = steps(error)
