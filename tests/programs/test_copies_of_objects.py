@@ -561,3 +561,25 @@ def test_copies_lie_in_memory_as_their_originals() -> None:
         return World(f, [base, o], [lambda g: g(P), change])
 
     agree(make)
+
+
+def test_attributes_of_ordered_dicts() -> None:
+    """A ``state_dict`` says in an attribute of which version it is."""
+
+    def make() -> World:
+        layer = torch.nn.Linear(2, 2)
+        torch.nn.init.ones_(layer.weight)
+        torch.nn.init.zeros_(layer.bias)
+        kept: dict[str, Any] = {}
+
+        def f(x):
+            if x.sum() > 0:
+                kept["copy"] = copy.deepcopy(layer.state_dict())
+                own = kept["own"] = collections.OrderedDict(a=x)
+                own.note = {"n": 3}  # type: ignore[attr-defined]
+            state = kept.get("copy", layer.state_dict())
+            return state, layer.state_dict()
+
+        return World(f, [kept, layer], calls(N, P, N))
+
+    agree(make)
