@@ -1,7 +1,8 @@
-"""`+`, `*` and `*xs` of what may be lists, `%` of what may be a string, `|` of what may be dicts.
+"""`+`, `*`, `*xs` of what may be lists, `%` of what may be a string, `|` of dicts, `&`, `-`, `^` of views of dicts.
 
     a + b, a * b, a % b     →   _dy2st.add(a, b), _dy2st.mul(a, b), _dy2st.mod(a, b)
     a | b                   →   _dy2st.merged(a, b)
+    a & b, a - b, a ^ b     →   _dy2st.bit_and(a, b), _dy2st.sub(a, b), _dy2st.bit_xor(a, b)
     f(*xs), [*xs]           →   f(*_dy2st.spread(xs)), [*_dy2st.spread(xs)]
     (*xs,)                  →   _dy2st.tuple((*_dy2st.spread(xs),))
 
@@ -12,6 +13,7 @@ Where a number stands on either side there is no such list. A string would take 
 from __future__ import annotations
 
 import operator as python
+from collections.abc import Callable
 from typing import Any
 
 import gast
@@ -19,7 +21,7 @@ import torch
 
 from dy2st.capture import current
 from dy2st.capture.collections import tables
-from dy2st.capture.containers import lists, tuples
+from dy2st.capture.containers import lists, set_views, tuples
 from dy2st.capture.looping import spreading
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts.text import percent
@@ -32,6 +34,9 @@ _OPERATORS = {
     gast.Mult: "_dy2st.mul(left, right)",
     gast.Mod: "_dy2st.mod(left, right)",
     gast.BitOr: "_dy2st.merged(left, right)",
+    gast.BitAnd: "_dy2st.bit_and(left, right)",
+    gast.Sub: "_dy2st.sub(left, right)",
+    gast.BitXor: "_dy2st.bit_xor(left, right)",
 }
 
 
@@ -112,7 +117,32 @@ def merged(left: Any, right: Any) -> Any:
     session = current()
     if session is not None and isinstance(left, dict) and isinstance(right, dict):
         return tables.merged(session, left, right)
-    return left | right
+    return _of_sets(python.or_, left, right)
+
+
+@operator("bit_and")
+def bit_and(left: Any, right: Any) -> Any:
+    """Return `left & right`."""
+    return _of_sets(python.and_, left, right)
+
+
+@operator("sub")
+def sub(left: Any, right: Any) -> Any:
+    """Return `left - right`."""
+    return _of_sets(python.sub, left, right)
+
+
+@operator("bit_xor")
+def bit_xor(left: Any, right: Any) -> Any:
+    """Return `left ^ right`."""
+    return _of_sets(python.xor, left, right)
+
+
+def _of_sets(function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+    session = current()
+    if session is not None and set_views.takes(function, left, right):
+        return set_views.combined(session, function, left, right)
+    return function(left, right)
 
 
 @operator("mod")

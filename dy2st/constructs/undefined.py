@@ -14,6 +14,7 @@ ways only, too: reading it is checked in all functions of the file.
 
 from __future__ import annotations
 
+import builtins
 from typing import Any
 
 import gast
@@ -22,6 +23,7 @@ from dy2st import names
 from dy2st.analysis.scopes import names_in, parameters
 from dy2st.capture import Undefined
 from dy2st.capture.attributes import access
+from dy2st.capture.branching import unions
 from dy2st.capture.values.symbolic import unbound_free_message, unbound_message
 from dy2st.constructs.context import Context
 from dy2st.constructs.registry import Phase, operator, rewrites
@@ -103,7 +105,9 @@ def ld_free(value: Any, name: str) -> Any:
 
 @operator("ld_global")
 def ld_global(value: Any, name: str) -> Any:
-    """Return the value of a name of the module, or Python's own error."""
+    """Return the value of a name of the module, the builtin of that name where the module has none, or Python's own error."""
+    if hasattr(builtins, name):
+        return unions.or_else(value, getattr(builtins, name))
     return access.ld(value, NameError, f"name '{name}' is not defined")
 
 

@@ -120,3 +120,21 @@ def test_a_name_that_the_capture_misses_is_a_defect_of_it(monkeypatch: pytest.Mo
         f(torch.ones(1))
     assert not isinstance(caught.value, dy2st.Dy2stError)
     assert any(note.startswith("raised by copied (") and "a mistake of dy2st" in note for note in caught.value.__notes__)
+
+
+def test_an_unbound_name_of_the_users_is_no_defect() -> None:
+    total = None
+
+    def f(x: Any) -> Any:
+        def inner(value: Any) -> None:
+            nonlocal total
+            total = value
+
+        if total is None:  # noqa: F823
+            total = 1
+        inner(x)
+        return total
+
+    with pytest.raises(UnboundLocalError, match="'total'") as caught:
+        dy2st.to_static(f)(torch.ones(1))
+    assert not any("a mistake of dy2st" in note for note in caught.value.__notes__)

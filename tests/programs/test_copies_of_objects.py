@@ -511,3 +511,75 @@ def test_what_an_object_that_says_how_it_is_copied_holds_is_changed_in_a_branch(
         return f, lambda: held, [torch.tensor(n) for n in (2, 0, 1)]
 
     agree_with_state(make)
+
+
+def test_tensors_that_have_become_views_of_others() -> None:
+    """A program fits as long as what is copied shares memory as it did."""
+
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("u", torch.zeros(4))
+            self.register_buffer("v", torch.ones(2))
+
+    def make() -> World:
+        o, net, items = Plain(torch.zeros(4)), Net(), [torch.zeros(4), torch.ones(2)]
+        o.k = torch.ones(2)  # type: ignore[assignment]
+
+        def f(x, more=None):
+            copies = copy.deepcopy([o, net, items, x, more])
+            for one in (copies[0].h, copies[1].u, copies[2][0], copies[3]):
+                one += 1
+            return copies
+
+        def change(g, shares):
+            o.k = o.h[1:3] if shares else torch.ones(2)
+            net.v = net.u[2:] if shares else torch.ones(2)
+            items[1] = items[0][:2] if shares else torch.ones(2)
+            return g(P)
+
+        own = [lambda g: g(P), lambda g: change(g, True), lambda g: change(g, False), lambda g: change(g, True)]
+        t = torch.zeros(4)
+        return World(f, [o, net, items, t], [*own, lambda g: g(t, t[1:3]), lambda g: g(t, o.h[1:3])])
+
+    agree(make, programs=5)
+
+
+def test_copies_lie_in_memory_as_their_originals() -> None:
+    def make() -> World:
+        base = torch.arange(8.0).view(2, 4)
+        o = Plain(base[:, 2])
+
+        def f(x):
+            copies = copy.deepcopy([o.h, torch.ones(2, 1).expand(2, 3)]), copy.deepcopy(base.t())
+            return copies, [one.stride() for one in [*copies[0], copies[1]]]
+
+        def change(g):
+            o.h = torch.ones(2)
+            return g(P)
+
+        return World(f, [base, o], [lambda g: g(P), change])
+
+    agree(make)
+
+
+def test_attributes_of_ordered_dicts() -> None:
+    """A ``state_dict`` says in an attribute of which version it is."""
+
+    def make() -> World:
+        layer = torch.nn.Linear(2, 2)
+        torch.nn.init.ones_(layer.weight)
+        torch.nn.init.zeros_(layer.bias)
+        kept: dict[str, Any] = {}
+
+        def f(x):
+            if x.sum() > 0:
+                kept["copy"] = copy.deepcopy(layer.state_dict())
+                own = kept["own"] = collections.OrderedDict(a=x)
+                own.note = {"n": 3}  # type: ignore[attr-defined]
+            state = kept.get("copy", layer.state_dict())
+            return state, layer.state_dict()
+
+        return World(f, [kept, layer], calls(N, P, N))
+
+    agree(make)

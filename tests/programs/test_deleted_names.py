@@ -104,3 +104,35 @@ def test_an_attribute_that_is_gone_at_a_later_call(kind):
     for function in (f, dy2st.to_static(f)):
         assert [type(told(function, x)) for x in numbers()] == [str, tuple, str, tuple]
         assert [type(told(function, x)) for x in numbers()[1:3] * 2] == [tuple, str, tuple, str]
+
+
+def test_the_builtin_is_there_where_the_module_has_none():
+    def assigned(x):
+        global sum
+        if x > 0:
+            sum = x
+        return sum([1, 2]) if callable(sum) else sum
+
+    def deleted(x):
+        global max
+        if x > 0:
+            max = lambda a, b: a  # noqa: E731
+        elif "max" in globals():
+            del max
+        return max(1, 2), [max(k, 1) for k in range(3)]
+
+    def told(function, x, before):
+        for name in ("sum", "max"):
+            globals().pop(name, None)
+        globals().update(before)
+        try:
+            return str(function(x)), "sum" in globals(), "max" in globals()
+        finally:
+            for name in ("sum", "max"):
+                globals().pop(name, None)
+
+    for function in (assigned, deleted):
+        static = dy2st.to_static(function)
+        for before in ({}, {"max": min, "sum": min}, {}):
+            for x in numbers():
+                assert told(static, x, before) == told(function, x, before)

@@ -24,7 +24,7 @@ from dy2st.capture.attributes.runtime_items import is_runtime, item_at_runtime, 
 from dy2st.capture.branching import keys, lookup, optional, tensor_keys, unions
 from dy2st.capture.branching.assertions import check
 from dy2st.capture.branching.branch import capture_if, capture_if_exp
-from dy2st.capture.containers import list_tensors, lists, tuples
+from dy2st.capture.containers import list_tensors, lists, set_views, tuples
 from dy2st.capture.environment.sources import behind
 from dy2st.capture.environment.standard_library import is_followed_class
 from dy2st.capture.environment.users_code import as_written, has_own, is_users_function, user_method
@@ -405,6 +405,12 @@ def inplace(function: Callable[[Any, Any], Any], target: Any, value: Any) -> Any
         return session.over(target, lambda option: inplace(function, option, value))
     if isinstance(value, TaggedUnion) and isinstance(target, (set, dict, collections.deque, AbstractObject)):
         return session.over(value, lambda option: inplace(function, target, option))
+    if set_views.takes(function, target, value):
+        return set_views.combined(session, function, target, value)
+    return _inplace(session, function, target, value)
+
+
+def _inplace(session: Session, function: Callable[[Any, Any], Any], target: Any, value: Any) -> Any:
     if isinstance(target, (list, collections.deque)) and function is python.iadd and not isinstance(target, AbstractObject):
         session.call(target.extend, value)
         return target

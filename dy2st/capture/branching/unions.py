@@ -112,3 +112,11 @@ def check_answered(session: Session, value: Any, method: Any) -> None:
             session.here(),
             fix="decide by the classes of the operands whether the method is for them",
         )
+
+
+def or_else(value: Any, other: Any) -> Any:
+    """Return the value of a name that may be unbound: another one where it is."""
+    if isinstance(value, TaggedUnion):
+        options = {tag: other if isinstance(option, Undefined) else option for tag, option in value.options.items()}
+        return TaggedUnion(value.session, value.tag, options)
+    return other if isinstance(value, Undefined) else value

@@ -16,8 +16,8 @@ from dy2st import errors
 from dy2st.capture.attributes import access, special_methods
 from dy2st.capture.branching import keys, optional
 from dy2st.capture.calls.container_methods import CONTAINERS, call_container
-from dy2st.capture.collections import ordering, tables
-from dy2st.capture.containers import lists, ranges
+from dy2st.capture.collections import ordering, sets, tables
+from dy2st.capture.containers import lists, ranges, set_views
 from dy2st.capture.library import (
     handler_of,
     surroundings_method,
@@ -70,8 +70,8 @@ def _call_ordinary_method(session: Session, method: Any, args: Any, kwargs: Any)
         return _call_of_string(session, method, args, kwargs)
     if isinstance(owner, tuple) and method.__name__ in ("index", "count") and keys.any_open((*owner, *args)):
         return ordering.search(session, owner, method.__name__, *args)
-    if isinstance(owner, (set, frozenset)) and any(isinstance(value, AbstractSet) for value in args):
-        return _with_sets(session, owner, method, args)
+    if args and not kwargs and (isinstance(owner, (set, frozenset)) or set_views.is_set(owner)):
+        return _call_of_set(session, method, args)
     if isinstance(owner, type) and issubclass(owner, dict) and method.__name__ == "fromkeys":
         return tables.from_keys(session, owner, *args, **kwargs)
     if len(args) == 1 and not kwargs and method.__name__ in ranges.METHODS and ranges.is_asked_at_runtime(owner, *args):
@@ -82,6 +82,18 @@ def _call_ordinary_method(session: Session, method: Any, args: Any, kwargs: Any)
         return session.call(getattr(BaseException, method.__name__), owner, *args, **kwargs)
     result = call_plain(session, method, args, kwargs)
     return construction.registered(session, result) if method.__name__ == "__new__" and isinstance(owner, type) else result
+
+
+def _call_of_set(session: Session, method: Any, args: Any) -> Any:
+    """Return a method of a set, or of a view of a dict that is like one."""
+    owner, name = method.__self__, method.__name__
+    if set_views.is_set(owner) and name == "isdisjoint":
+        return session.call(set_views.as_set(session, owner).isdisjoint, *args)
+    if isinstance(owner, frozenset) and name in sets.METHODS and sets.are_open(session, owner, args):
+        return sets.of_frozen(session, owner, name, args)
+    if isinstance(owner, (set, frozenset)) and any(isinstance(value, AbstractSet) for value in args):
+        return _with_sets(session, owner, method, args)
+    return call_container(session, owner, method, args, {}) if isinstance(owner, set) else call_plain(session, method, args, {})
 
 
 def _call_handled(session: Session, method: Any, args: Any, kwargs: Any) -> Any:

@@ -8,6 +8,7 @@ members
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Sequence
 from typing import Any
@@ -16,10 +17,12 @@ from dy2st import errors
 from dy2st.capture.branching import keys, lookup, optional, tensor_keys
 from dy2st.capture.looping import iteration
 from dy2st.capture.looping.iterators import over
+from dy2st.capture.looping.truth import both, logical_not
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, need
+from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import AbstractSet
-from dy2st.capture.values.symbolic import may_be_undefined
+from dy2st.capture.values.symbolic import TaggedUnion, may_be_undefined
 from dy2st.capture.writes.places import ItemPlace
 
 
@@ -94,10 +97,10 @@ class CapturedSet(AbstractSet):
 
     def intersection_update(self, *others: Any) -> None:
         for other in others:
-            _case_split(other, lambda items: self._keep(set(items)))
+            _case_split(_hashed(other), lambda items: self._keep(set(items)))
 
     def symmetric_difference_update(self, other: Any) -> None:
-        _case_split(other, lambda items: _case_split(self, lambda own: self._toggle(own, set(items))))
+        _case_split(_hashed(other), lambda items: _case_split(self, lambda own: self._toggle(own, set(items))))
 
     def _keep(self, kept: set[Any]) -> None:
         for item in [item for item in self.table if item not in kept]:
@@ -144,10 +147,13 @@ class CapturedSet(AbstractSet):
 
     def _asked(self, question: Callable[[set[Any], Any], Any], other: Any) -> Any:
         def ask(own: set[Any], items: Any) -> Any:
-            tensor_keys.check(need(), own, items)
+            items = items if isinstance(items, (*_SETS, list, tuple)) else list(items)
+            items = _as_set(items) if question.__name__ in _COMPARING else items
+            if tensor_keys.may_share(need(), own, items):
+                return _asked_of_each(question.__name__, own, items)
             return question(own, items)
 
-        return _case_split(self, lambda own: _case_split(other, lambda items: ask(own, items)))
+        return _case_split(self, lambda own: _case_split(_hashed(other), lambda items: ask(own, items)))
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._members("is iterated"))
@@ -177,6 +183,35 @@ class CapturedSet(AbstractSet):
 
 
 CapturedSet.__name__ = "set"  # Python's errors name a class so
+
+
+def _asked_of_each(question: str, own: Iterable[Any], others: Iterable[Any]) -> Any:
+    """Return what a question about two sets says where only the program knows which tensors are one."""
+    others = dict.fromkeys(others)
+    if question == "isdisjoint":
+        return _all(lambda item: logical_not(_is_in(item, own)), others)
+    parts = _all(lambda item: _is_in(item, others), own), _all(lambda item: _is_in(item, own), others)
+    is_part, has_part = parts if question in ("issubset", "eq", "ne", "le", "lt") else parts[::-1]
+    match question:
+        case "eq" | "ne":
+            alike = _both(is_part, has_part)
+            return alike if question == "eq" else logical_not(alike)
+        case "lt" | "gt":
+            return _both(is_part, logical_not(has_part))
+    return is_part
+
+
+def _is_in(item: Any, members: Iterable[Any]) -> Any:
+    table = dict.fromkeys(members)
+    return tensor_keys.over(need(), table, item, lambda one: one in table)
+
+
+def _all(test: Callable[[Any], Any], items: Iterable[Any]) -> Any:
+    return functools.reduce(_both, map(test, items), True)
+
+
+def _both(one: Any, other: Any) -> Any:
+    return both(need(), one, other)
 
 
 def _each(change: Callable[[Any], None], items: Iterable[Any]) -> None:
@@ -219,6 +254,24 @@ def _frozen(session: Session, items: Sequence[Any]) -> frozenset[Any]:
     for item in items:
         check_member(session, item)
     return frozenset(items)
+
+
+METHODS = frozenset(("union", "difference", "intersection", "symmetric_difference", "isdisjoint", "issubset", "issuperset"))
+"""What sets do that change nothing."""
+
+
+def are_open(session: Session, owner: frozenset[Any], others: Sequence[Any]) -> bool:
+    """Tell whether a method of a set gets members that only the program knows."""
+    if any(isinstance(other, TaggedUnion) or optional.has_optional(other) for other in others):
+        return True
+    items = [item for other in others if isinstance(other, (list, tuple, dict, *_SETS)) for item in storage.plain(other)]
+    return keys.any_open(items) or tensor_keys.may_share(session, owner, items)
+
+
+def of_frozen(session: Session, owner: frozenset[Any], name: str, others: Sequence[Any]) -> Any:
+    """Return a method of a frozen set that gets such members."""
+    result = getattr(owned(session, owner), name)(*others)
+    return session.call(frozenset, result) if isinstance(result, AbstractSet) else result
 
 
 def _nothing() -> None:
@@ -268,7 +321,14 @@ def _case_split(value: Any, use: Callable[[Any], Any]) -> Any:
     return use(value if isinstance(value, (set, frozenset)) else over(value))
 
 
+def _hashed(items: Any) -> Any:
+    """Return items that are looked up all at once: as a set, where one of them is known only when the program runs."""
+    known = isinstance(items, (list, tuple)) and need().lists.of(items) is None
+    return display(need(), items) if known and keys.any_open(items) else items
+
+
 _SETS = (set, frozenset)
+_COMPARING = ("eq", "ne", "lt", "le", "gt", "ge")
 _LIKE_SETS = (*_SETS, KeysView, ItemsView)
 
 
@@ -298,13 +358,13 @@ def _operators() -> None:
         return _of_sets(lambda self, other: [getattr(self, method)(other), self][1], _SETS)
 
     def compared(question: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-        return _of_sets(lambda self, other: self._asked(lambda own, items: question(own, _as_set(items)), other))
+        return _of_sets(lambda self, other: self._asked(question, other))
 
     for name, method in [("or", "union"), ("and", "intersection"), ("sub", "difference"), ("xor", "symmetric_difference")]:
         setattr(CapturedSet, f"__{name}__", binary(method))
         setattr(CapturedSet, f"__r{name}__", reflected(getattr(operator, f"{name}_" if name in ("or", "and") else name)))
         setattr(CapturedSet, f"__i{name}__", inplace("update" if name == "or" else f"{method}_update"))
-    for name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    for name in _COMPARING:
         setattr(CapturedSet, f"__{name}__", compared(getattr(operator, name)))
 
 

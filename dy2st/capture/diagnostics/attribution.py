@@ -40,6 +40,8 @@ TRACING_ERRORS = (
 _OWN = os.path.dirname(errors.__file__) + os.sep
 _NOT_OURS = tuple(os.path.dirname(module.__file__ or "") + os.sep for module in (dy2st_runtime, sympy))
 """What the capture calls, and no code of the user's."""
+_CHECK_OF_NAMES = ("ld", "access.py")
+"""The function that raises what Python raises for a name of the user's that is unbound, and its file."""
 _TENSOR = torch._tensor.__file__
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 _TRACING = (
@@ -105,12 +107,14 @@ def is_about_abstracts(session: Session, error: Exception) -> bool:
 def is_defect(error: Exception) -> bool:
     """Tell whether code of this package has gone wrong by itself.
 
-    No code of the user's makes it miss a name, or fail an assertion.
+    No code of the user's makes it miss a name, or fail an assertion; where a name of the user's own is unbound, a check says so.
     """
     if not isinstance(error, (AssertionError, NameError)) or isinstance(error, errors.Dy2stError):
         return False
-    *_, last = (step.tb_frame.f_code.co_filename for step in steps(error)) if error.__traceback__ is not None else ("",)
-    return last.startswith((_OWN, *_NOT_OURS))
+    *_, last = steps(error) if error.__traceback__ is not None else (None,)
+    code = None if last is None else last.tb_frame.f_code
+    is_check = code is not None and (code.co_name, os.path.basename(code.co_filename)) == _CHECK_OF_NAMES
+    return code is not None and not is_check and code.co_filename.startswith((_OWN, *_NOT_OURS))
 
 
 def _is_about_kinds(error: Exception) -> bool:

@@ -20,6 +20,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from dy2st.capture.environment.same_contents import ClassShape, ModuleShape, TensorShape, is_frozen, keys_in, same_keys, weakly
 from dy2st.capture.environment.sources import GONE, Source
+from dy2st.capture.recording.overlap import Differs, shared
 from dy2st.capture.recording.shapes import CaptureShapes
 from dy2st.capture.types import tensor_traits
 from dy2st.capture.types.value_types import same_constant
@@ -256,6 +257,13 @@ class GuardTable:
         expected = f"lies outside of the memory of {others[0].name}"
         self._guards.setdefault((source.index, "memory"), Guard(source, "memory", _Distinct(others), expected, data=share_memory))
 
+    def same_memory(self, sources: Sequence[Source], tensors: Sequence[torch.Tensor]) -> None:
+        """Require that some tensors share memory as they do, or do not; checked by :meth:`failure`."""
+        first, *others = sources
+        expected = " beside ".join(["lies in memory as it did", *(other.name for other in others[:3])])
+        guard = Guard(first, "memory", _Distinct(others), expected, data=Differs(shared(*tensors)))
+        self._guards.setdefault((first.index, f"memory {[other.index for other in others]}"), guard)
+
     def apart(self, source: Source, kind: type) -> None:
         """Require that the objects of a class that the program meets stay as many as they are.
 
@@ -308,7 +316,7 @@ class GuardTable:
             if isinstance(check, _Alias):
                 holds = value is values[check.other.index]
             elif guard.kind == "memory":
-                holds = not share_memory(value, *(values[other.index] for other in guard.others))
+                holds = not guard.data(value, *(values[other.index] for other in guard.others))
             elif isinstance(check, _Distinct):
                 others = [id(values[other.index]) for other in check.others]
                 holds = id(value) not in others and (guard.kind != "apart" or len(set(others)) == len(others))

@@ -68,10 +68,14 @@ def _copy(session: Session, value: Any) -> Any:
 @handles(copy.deepcopy, takes_unions=True)
 def _deepcopy(session: Session, value: Any, memo: Any = None) -> Any:
     access.look_into(session, value)
-    deep = _Deep(session, {} if memo is None else memo)
+    if isinstance(memo, tensor_copies.Memo):
+        return memo.copied(value)
+    deep = _Deep(session, tensor_copies.Memo() if memo is None else memo)
     result = deep.copied(value)
     if len(deep.sources) > 1:
         session.tracker.guards.all_apart(deep.sources, "objects that are copied")
+    if deep.tensors:
+        session.tracker.guards.same_memory(*zip(*deep.tensors, strict=True))
     return result
 
 
@@ -80,10 +84,14 @@ class _Deep:
 
     def __init__(self, session: Session, known: dict[int, Any]) -> None:
         self.session, self.known = session, known
+        if isinstance(known, tensor_copies.Memo):
+            known.copied = self.copied
         self._copies: list[tuple[Any, Any]] = []
         """The tensors, and lists of the program with tensors, that have been copied."""
         self.sources: list[Source] = []
         """Where what has been copied comes from: if two become one, so do their copies."""
+        self.tensors: list[tuple[Source, torch.Tensor]] = []
+        """The tensors from outside among it, with where they come from: what shares memory does so in the copies."""
 
     def copied(self, part: Any) -> Any:
         """Return the copy of a part."""
@@ -99,6 +107,12 @@ class _Deep:
         if source is not None:
             self.sources.append(source)
         return result
+
+    def _note(self, tensor: torch.Tensor) -> None:
+        real = self.session.outside.behind(tensor)
+        source = self.session.tracker.source_of(real)
+        if source is not None and real.layout == torch.strided:
+            self.tensors.append((source, real))
 
     def _union(self, part: TaggedUnion) -> Any:
         if may_be_undefined(part):
@@ -122,6 +136,7 @@ class _Deep:
     def _copy_part(self, part: Any) -> Any:
         if isinstance(part, torch.Tensor):
             results: Any = self._tensor(part, *self._copied_before(part))
+            self._note(part)
             self._copies.append((part, results))
             return results
         if type(part) is tuple:

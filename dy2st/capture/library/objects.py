@@ -22,7 +22,7 @@ from dy2st.capture.environment.written_out import Generator
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.looping.truth import truth
 from dy2st.capture.objects import construction, hidden_state
-from dy2st.capture.operators import comparisons, identities
+from dy2st.capture.operators import identities, plain_identity
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import text, wording
@@ -40,7 +40,7 @@ def _isinstance(session: Session, value: Any, kinds: Any) -> Any:
         return unions.is_option(value, lambda option: bool(_isinstance(session, option, kinds)))
     if isinstance(value, SYMBOLIC_NUMBERS):
         if isinstance(1, kinds) is not isinstance(1.0, kinds):
-            comparisons.tell_kinds_apart(session, value)
+            plain_identity.tell_kinds_apart(session, value)
         example = {"bool": True, "int": 1, "float": 1.0}[number_kind(value)]
         return isinstance(example, kinds) or isinstance(value, kinds)
     if isinstance(value, Generator):
@@ -98,7 +98,7 @@ def _tells_parameters(kinds: Any) -> bool:
 @handles(type)
 def _type(session: Session, *args: Any, **kwargs: Any) -> Any:
     if len(args) == 1 and isinstance(args[0], SYMBOLIC_NUMBERS):
-        comparisons.tell_kinds_apart(session, args[0])
+        plain_identity.tell_kinds_apart(session, args[0])
         return {"bool": bool, "int": int, "float": float}[number_kind(args[0])]
     if len(args) == 1 and isinstance(args[0], Generator):
         return torch.Generator

@@ -16,7 +16,7 @@ from dy2st import errors
 from dy2st.capture.attributes.assignment import set_attr
 from dy2st.capture.attributes.attributes import attr
 from dy2st.capture.recording.fake_values import quiet
-from dy2st.capture.recording.overlap import are_apart, holds
+from dy2st.capture.recording.overlap import are_apart, has_holes, holds
 from dy2st.capture.session.session import Session
 from dy2st.capture.torch_functions.mode import TorchFunctions
 from dy2st.capture.torch_functions.registry import handles_torch
@@ -49,7 +49,7 @@ def deep(
         with quiet():
             return copy.deepcopy(tensor)  # raises what eager raises
     memory = _inside(session, tensor, earlier)
-    memory = tensor.detach().clone() if memory is None else memory
+    memory = _as_it_lies(session, tensor.detach()) if memory is None else memory
     result = _of_class(session, tensor, memory, tensor_traits.read(session, tensor, "requires_grad"))
     if not is_parameter:  # whose copy has no attributes
         _give_attributes(session, tensor, result, copied)
@@ -58,20 +58,39 @@ def deep(
 
 def _inside(session: Session, tensor: torch.Tensor, earlier: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> torch.Tensor | None:
     """Return the part of an earlier copy that stands for a tensor, if the original of that copy has the tensor's elements."""
-    tensor = session.outside.adopted(tensor)
-    storage = tensor.untyped_storage()._cdata
+    overlaps = False
     for part, result in earlier:
-        part = session.outside.adopted(part)
-        if part.untyped_storage()._cdata != storage or are_apart(part, tensor):
+        part, other = _in_one_memory(session, part, tensor)
+        if part.untyped_storage()._cdata != other.untyped_storage()._cdata or are_apart(part, other):
             continue
-        if not holds(part, tensor):
-            raise errors.CaptureError(
-                "a deep copy of several tensors that share a part of their memory",
-                session.here(),
-                fix="copy the tensor that they are parts of first, or each of them on its own",
-            )
-        return result.detach().as_strided(tensor.shape, tensor.stride(), tensor.storage_offset() - part.storage_offset())
+        if holds(part, other):
+            return result.detach().as_strided(other.shape, other.stride(), other.storage_offset() - part.storage_offset())
+        overlaps = True
+    if overlaps:
+        raise errors.CaptureError(
+            "a deep copy of several tensors that share a part of their memory",
+            session.here(),
+            fix="copy the tensor that they are parts of first, or each of them on its own",
+        )
     return None
+
+
+def _as_it_lies(session: Session, tensor: torch.Tensor) -> torch.Tensor:
+    """Return a copy with the strides of a tensor; a clone of one with holes has none."""
+    tensor = session.outside.adopted(tensor)
+    if not has_holes(tensor):
+        return tensor.clone()
+    sizes = [1 if stride == 0 else size for size, stride in zip(tensor.shape, tensor.stride())]
+    once = tensor[tuple(slice(0, size) for size in sizes)]
+    result = torch.empty_strided(sizes, tensor.stride(), dtype=tensor.dtype, device=tensor.device).copy_(once)
+    return result.expand(tensor.shape)
+
+
+def _in_one_memory(session: Session, part: torch.Tensor, tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return two tensors as they lie in memory: those from outside themselves, since what stands for an argument has its own."""
+    reals = [session.outside.behind(one) for one in (part, tensor)]
+    known = not any(session.fakes.is_abstract(real) for real in reals)
+    return tuple(reals if known else map(session.outside.adopted, (part, tensor)))
 
 
 def _of_class(session: Session, tensor: torch.Tensor, value: torch.Tensor, requires_grad: bool) -> torch.Tensor:
@@ -99,5 +118,16 @@ def _deepcopy(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[s
     tensor, memo = args
     if id(tensor) not in memo:
         with TorchFunctions(session):  # torch has turned it off in a handler
-            memo[id(tensor)] = deep(session, tensor, lambda value: copy.deepcopy(value, memo))
+            of_copy = isinstance(memo, Memo)
+            memo[id(tensor)] = memo.copied(tensor) if of_copy else deep(session, tensor, lambda value: copy.deepcopy(value, memo))
     return memo[id(tensor)]
+
+
+class Memo(dict[int, Any]):
+    """What a deep copy has copied, by the identity of the original; Python hands it to the methods with which classes do it.
+
+    Attributes:
+        copied: gives the copy of a part.
+    """
+
+    copied: Callable[[Any], Any]

@@ -23,32 +23,30 @@ from dy2st.capture.attributes.attributes import attr
 from dy2st.capture.attributes.class_attributes import call_own, of_class
 from dy2st.capture.branching import keys, lookup, optional, tensor_keys, unions
 from dy2st.capture.branching.branch import capture_if_exp
-from dy2st.capture.containers import ranges, tuples
+from dy2st.capture.containers import ranges, set_views, tuples
 from dy2st.capture.containers.iterables import RuntimeIterable
 from dy2st.capture.environment.users_code import has_own, user_method
 from dy2st.capture.looping import iteration, iterators
-from dy2st.capture.looping.truth import logical_not, truth
+from dy2st.capture.looping.truth import truth
+from dy2st.capture.operators import plain_identity
 from dy2st.capture.session.session import Session, current, need
 from dy2st.capture.texts import methods
-from dy2st.capture.types import lattice, tensor_classes, tensor_traits
+from dy2st.capture.types import tensor_classes
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import AbstractSet, contents
+from dy2st.capture.values.dict_views import KINDS
 from dy2st.capture.values.kinds import is_symbolic
-from dy2st.capture.values.signals import NeedsApart
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, TaggedUnion, may_be_undefined, options_of
 from dy2st.capture.values.texts import Text
-from dy2st.errors import CaptureError, DataDependentError
 from dy2st_runtime.primitives import scalars
 
 CALLS_METHODS_FOR_USER = True
 
-_SMALL_INTS = range(-5, 257)
-"""Of each of these CPython has one object."""
-_VIEWS: tuple[type, ...] = tuple(type(getattr({}, name)()) for name in ("keys", "values", "items"))
 _EQUAL_TABLES = (dict.__eq__, collections.OrderedDict.__eq__)
 _METHODS = (types.MethodType, types.BuiltinMethodType, types.MethodWrapperType)
-_HASHED = (set, frozenset, dict, _VIEWS[0])
-_SEARCHED = (list, tuple, set, frozenset, dict, range, collections.deque, *_VIEWS)
+_HASHED = (set, frozenset, dict, KINDS[0])
+_ITEMS = (KINDS[2], KINDS[5])
+_SEARCHED = (list, tuple, set, frozenset, dict, range, collections.deque, *KINDS)
 
 
 def is_(left: Any, right: Any) -> Any:
@@ -67,7 +65,7 @@ def _are_one(left: Any, right: Any) -> Any:
     if isinstance(left, tuple) and isinstance(right, tuple) and left is not right and need().tracker.are_same_argument(left, right):
         return True
     if left is not right and any(isinstance(value, (*SYMBOLIC_NUMBERS, Text)) for value in (left, right)):
-        return _are_one_plain(need(), left, right)
+        return plain_identity.are_one(need(), left, right)
     session = current()
     if session is not None and left is not right and any(_may_be_copy(session, value) for value in (left, right)):
         session.places.copies.check_identity(left, right, session.here())
@@ -78,61 +76,12 @@ def _are_one(left: Any, right: Any) -> Any:
     return left is right
 
 
-def _are_one_plain(session: Session, left: Any, right: Any) -> Any:
-    """Tell whether two numbers or strings, of which the program makes one at least, are one object: few values have one object
-    only.
-
-    Raises:
-        DataDependentError: of two equal ones nobody knows whether the second was made anew.
-    """
-    for value, other in ((left, right), (right, left)):
-        if isinstance(value, torch.SymBool) and isinstance(other, bool):
-            return value if other else logical_not(value)
-    if type(left) is not type(right):
-        for value in (left, right):
-            tell_kinds_apart(session, value)
-    kinds = [_kind_of_plain(value) for value in (left, right)]
-    if kinds[0] is not kinds[1] or kinds[0] is None:
-        return False
-    shared = kinds[0] is bool or any(type(value) is int and value in _SMALL_INTS for value in (left, right))
-    if shared:
-        return session.number(python.eq, (left, right), "bool")
-    raise DataDependentError(
-        f"whether two values of the type {kinds[0].__name__} are one object is known to Python only",
-        session.here(),
-        fix="compare them with ==, or keep a flag of your own",
-    )
-
-
-def _kind_of_plain(value: Any) -> type | None:
-    """Return the class that a number or string has in eager; none for any other value."""
-    kinds = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool, Text: str}
-    kind: type = kinds.get(type(value), type(value))
-    return kind if kind in kinds.values() else None
-
-
-def tell_kinds_apart(session: Session, number: Any) -> None:
-    """Note that the class of a number is asked for; of any other value nothing is done.
-
-    Raises:
-        NeedsApart: it may be an int on one path and a float on another.
-        CaptureError: they are told apart, and it may come from a list that has both.
-    """
-    if not isinstance(number, torch.SymFloat) or not lattice.has_mixed_numbers():
-        return
-    if tensor_traits.NUMBER not in session.traits.apart:
-        raise NeedsApart(tensor_traits.NUMBER)
-    raise CaptureError(
-        "whether this number is an int or a float is asked where a list of the program has both, and the list does not keep it",
-        session.here(),
-        fix="put in floats only: float(value)",
-    )
-
-
 def _is_one_of(union: TaggedUnion, other: Any) -> Any:
     """Return ``union is other``: where that can be told for each option, the tag says it, and what it says is known in a branch."""
     by_run = (TaggedUnion, torch.Tensor, *SYMBOLIC_NUMBERS, Text)
-    if isinstance(other, by_run) or (_kind_of_plain(other) and any(isinstance(option, by_run) for option in options_of(union))):
+    if isinstance(other, by_run) or (
+        plain_identity.kind_of(other) and any(isinstance(option, by_run) for option in options_of(union))
+    ):
         return unions.over(union, lambda option: _are_one(option, other))
     return unions.is_option(union, lambda option: _are_one(option, other))
 
@@ -159,6 +108,7 @@ def equal(left: Any, right: Any) -> Any:
 
 
 def _equal(session: Session, left: Any, right: Any) -> Any:
+    left, right = set_views.compared(session, left, right)
     if isinstance(right, type(left)) and type(right) is not type(left) and has_own(right, "__eq__"):
         left, right = right, left  # the method of a subclass comes first
     if isinstance(left, (list, tuple, dict)) and has_own(left, "__eq__"):
@@ -335,7 +285,8 @@ def _in_plain(session: Session, value: Any, container: Any) -> Any:
         return truth(session, call_own(session, container, "__contains__", value))
     if isinstance(container, (list, tuple)) or (isinstance(container, _SEARCHED) and _any_runtime(value, container)):
         items: list[Any] = [*(storage.plain(container) if isinstance(container, (list, tuple)) else container)]  # type: ignore[misc]
-        return _is_among(session, value, items, _same_key if isinstance(container, _HASHED) else same)
+        alike = _same_item if type(container) in _ITEMS else _same_key if isinstance(container, _HASHED) else same
+        return _is_among(session, value, items, alike)
     if isinstance(container, collections.abc.Iterator):
         iterators.take(session, container)
     return value in container
@@ -367,6 +318,15 @@ def _same_key(session: Session, value: Any, item: Any) -> Any:
     """Tell whether a value is found where what is looked up has the same hash: that of a tensor is its identity."""
     by_identity = tensor_keys.is_key(value) or tensor_keys.is_key(item)
     return lookup.equal(session, value, item) if by_identity else same(session, value, item)
+
+
+def _same_item(session: Session, value: Any, item: Any) -> Any:
+    """Tell whether a pair is an item of a dict: its key is looked up, and then its value is compared."""
+    if not isinstance(value, tuple) or len(value) != 2:
+        return False
+    test = _same_key(session, value[0], item[0])
+    alike = functools.partial(same, session, value[1], item[1])
+    return capture_if_exp(test, alike, lambda: False) if is_symbolic(test) else test and alike()
 
 
 def same(session: Session, value: Any, item: Any) -> Any:

@@ -16,7 +16,7 @@ import torch
 
 from dy2st.capture.attributes.attributes import attr
 from dy2st.capture.branching.branch import capture_if_exp
-from dy2st.capture.containers import tuples
+from dy2st.capture.containers import set_views, tuples
 from dy2st.capture.environment.users_code import as_written, is_users_function
 from dy2st.capture.looping.iteration import by_position, capture_for, zip_
 from dy2st.capture.looping.truth import truth
@@ -41,6 +41,7 @@ def related(symbol: str, left: Any, right: Any) -> Any:
         ):
             if isinstance(union, TaggedUnion):
                 return session.over(union, other)
+        left, right = set_views.compared(session, left, right)
         sides = _sides(session, symbol, left, right)
         if sides is not None:
             return _first_difference(session, symbol, *sides, 0)

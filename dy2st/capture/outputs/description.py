@@ -146,7 +146,7 @@ class Describer:
         if self.session.tracker.source_of(value) is not None or (plain and not storage.table_of(value)):
             return False
         users = is_heap_type(kind) and not is_library(kind.__module__)
-        return id(value) in self.session.allocations.created and (plain or users)
+        return plain or (users and id(value) in self.session.allocations.created)  # a library may have made a plain one
 
     def _holder(self, value: Any, what: str) -> Structure:
         known = self.session.lists.of(value)

@@ -59,6 +59,11 @@ def holds(one: torch.Tensor, other: torch.Tensor) -> bool:
     return begin <= other_begin and other_end <= end
 
 
+def has_holes(tensor: torch.Tensor) -> bool:
+    """Tell whether it is known that a tensor does not fill the stretch of memory in which it lies, each element once."""
+    return _is_known(tensor) and bool(tensor.numel()) and not _is_dense(tensor)
+
+
 def _span(tensor: torch.Tensor) -> tuple[int, int]:
     """From the first element to the end of the last, in bytes."""
     first = int(tensor.storage_offset())
@@ -98,3 +103,30 @@ def _is_dense(tensor: torch.Tensor) -> bool:
 def _extent(tensor: torch.Tensor) -> tuple[int, int]:
     begin, size = int(tensor.storage_offset()), int(tensor.numel())
     return begin * tensor.itemsize, (begin + size) * tensor.itemsize
+
+
+# -- which tensors lie in the memory of others, for their deep copies --------------------------------------------------------------
+
+
+def shared(*tensors: torch.Tensor) -> tuple[Any, ...]:
+    """Return for each tensor where it lies in the memory of the first one that is there, and its strides.
+
+    ``None`` for one that is the first, and has no holes.
+    """
+    firsts: dict[int, int] = {}
+    places: list[Any] = []
+    for index, tensor in enumerate(tensors):
+        first = firsts.setdefault(tensor.untyped_storage()._cdata, index)
+        offset = tensor.storage_offset() - tensors[first].storage_offset()
+        places.append((first, offset, tensor.stride()) if first != index or has_holes(tensor) else None)
+    return tuple(places)
+
+
+class Differs:
+    """Whether some tensors share memory otherwise than others did."""
+
+    def __init__(self, places: tuple[Any, ...]) -> None:
+        self.places = places
+
+    def __call__(self, *tensors: Any) -> bool:
+        return not all(isinstance(tensor, torch.Tensor) for tensor in tensors) or shared(*tensors) != self.places

@@ -68,11 +68,12 @@ class Views:
 
 def is_view(value: Any) -> bool:
     """Tell whether a value is a view of a dict."""
-    return isinstance(value, _KINDS)
+    return isinstance(value, KINDS)
 
 
-_KINDS: tuple[type, ...] = tuple(type(getattr({}, name)()) for name in ("keys", "values", "items"))
-_KINDS += tuple(type(getattr(collections.OrderedDict(), name)()) for name in ("keys", "values", "items"))
+KINDS: tuple[type, ...] = tuple(type(getattr({}, name)()) for name in ("keys", "values", "items"))
+KINDS += tuple(type(getattr(collections.OrderedDict(), name)()) for name in ("keys", "values", "items"))
+"""The classes of views, that of the keys of a dict first."""
 
 
 def name_of(view: Any) -> str:

@@ -263,7 +263,7 @@ class SourceCode:
         value = self.registers[guard.source.index]
         if guard.alias is not None:
             return [f"{value} is {self.registers[guard.alias.index]}"]
-        if guard.others or guard.kind == "apart":
+        if guard.others or guard.kind in ("apart", "memory"):
             return self._other(guard, value, [self.registers[other.index] for other in guard.others])
         if guard.kind in ("missing", "present"):
             return [f"{value} is {'' if guard.kind == 'missing' else 'not '}{self.out.constant(GONE)}"]
@@ -305,7 +305,7 @@ class SourceCode:
     def _other(self, guard: Guard, value: str, others: list[str]) -> list[str]:
         """Return the conditions that a value is another one than some others."""
         if guard.kind == "memory":
-            return [f"not {self.out.constant(guard.data)}({value}, {', '.join(others)})"]
+            return [f"not {self.out.constant(guard.data)}({', '.join([value, *others])})"]
         return are_distinct([value, *others]) if guard.kind == "apart" else [is_none_of(value, others)]
 
     def _module(self, source: Source, shape: ModuleShape) -> list[str]:

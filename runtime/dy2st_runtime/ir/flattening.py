@@ -16,6 +16,7 @@ from dy2st_runtime.ir.structure import (
     CollectionOf,
     Const,
     DictOf,
+    HolderOf,
     Leaf,
     ListOf,
     ObjectOf,
@@ -51,8 +52,7 @@ def children(value: Any) -> tuple[Sequence[Any], Callable[[tuple[Structure, ...]
     if kind is list:
         return value, ListOf
     if kind in (dict, collections.OrderedDict):
-        keys = tuple(value)
-        return list(value.values()), lambda items: DictOf(keys, items, kind)
+        return _of_dict(value)
     if kind in (collections.Counter, collections.defaultdict) and kind_of_table(value) != ANY_FACTORY:
         keys, name = tuple(value), str(kind_of_table(value))
         return list(value.values()), lambda items: CollectionOf(name, (DictOf(keys, items, dict),))
@@ -72,6 +72,15 @@ def children(value: Any) -> tuple[Sequence[Any], Callable[[tuple[Structure, ...]
     if "of_list" in vars(kind) and hasattr(kind, "__dy2st_stands_in__"):
         return [value.items], lambda items: AbstractOf(kind, items, value.maxlen)
     return None
+
+
+def _of_dict(value: Any) -> tuple[Sequence[Any], Callable[[tuple[Structure, ...]], Structure]]:
+    kind = type(value)
+    if kind is collections.OrderedDict and vars(value):  # what state_dict() gives
+        names = tuple(vars(value))
+        return [dict(value.items()), *vars(value).values()], lambda items: HolderOf(kind, names, items)
+    keys = tuple(value)
+    return list(value.values()), lambda items: DictOf(keys, items, kind)
 
 
 def _slots(kind: Any, results: Collection[str]) -> Iterator[str]:

@@ -26,7 +26,9 @@ d = {first}
 _DICT = {
     "write": ["{o}['{k}'] = {v}", "{o}['{k}'] = {v}", "{o}.update({k}={v})", "{o}.setdefault('{k}', {v})", "{o} |= {{'{k}': {v}}}"],
     "take": ["{o}.pop('{k}', None)", "{o}.clear()", "if '{k}' in {o}: del {o}['{k}']", "if {o}: {o}.popitem()", "{o} = dict({o})"],
-    "ask": ["list({o})", "[*{o}.values()]", "next(iter({o}), None)", "'{k}' in {o}", "dict({o})", "[*{o}.items()]", "[k + 'z' for k in {o}]"],
+    "ask": ["list({o})", "[*{o}.values()]", "next(iter({o}), None)", "'{k}' in {o}", "dict({o})", "[*{o}.items()]", "[k + 'z' for k in {o}]",
+            "sorted({o}.keys() - {{'{k}': 1}})", "sorted({o}.keys() & ['{k}', 'c'])", "{o}.keys() <= {{'{k}', 'a'}}",
+            "{o}.keys().isdisjoint(['{k}'])"],
 }  # fmt: skip
 _KINDS = {
     "dict": ("{}", _DICT),

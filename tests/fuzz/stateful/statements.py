@@ -51,9 +51,21 @@ def dicts(p: Paths) -> list[str]:
             _guarded(p, one, f"y = y + {t}"), _guarded(p, f"not {one}", f"{one}[{k}] = {t}"), [f"j = 1 if {one} else 2"],
             _guarded(p, f"{k} in {one}", f"{one}[{k}] += 1"), [f"j = len([*{one}])"], [f"{two} = dict(reversed(list({one}.items())))"],
             [f"{two} = {one}.copy()"], [f"{two} = dict.fromkeys({one}, {t})"], _kept(p, f"{one}.copy()", two), _kept(p, f"copy.deepcopy({one})", two),
-            _kept(p, f"dict.fromkeys({one}, {t})", two),
+            _kept(p, f"dict.fromkeys({one}, {t})", two), *_views(p, one, k),
         ]
     )  # fmt: skip
+
+
+def _views(p: Paths, table: str, key: str) -> list[list[str]]:
+    """Views of keys are sets; tensors are found in them by their identity."""
+    t = p.tensor()
+    return [
+        [f"j = len({table}.keys() & {{{key}}})"],
+        [f"j = len({table}.keys() - {p.dict()})"],
+        [f"j = int({table}.keys().isdisjoint([{key}, 'z']))"],
+        [f"j = int({table}.keys() <= {p.dict()}.keys())"],
+        [f"j = len({{x: 1, {p.tensor()}: 2}}.keys() & [{t} if {p.test()} else x])"],
+    ]
 
 
 def objects(p: Paths) -> list[str]:

@@ -320,7 +320,7 @@ def _box(kind: str, members: frozenset[str]) -> str:
 
 def _aliases(names: list[str]) -> list[str]:
     """Statements that give an object a second way to it."""
-    found = ["st.other = st", "st.init = st.h", "st.opt = st.h", "st.table = {'a': st.h, 'b': st.init}"]
+    found = ["st.other = st", "st.init = st.h", "st.opt = st.h", "st.table = {'a': st.h, 'b': st.init}", "st.init = st.h[:]"]
     pairs = {"acc": "items", "log": "items", "d": "table", "e": "table"}
     found += [f"st.{part} = {name}" for name, part in pairs.items() if name in names]
     if "ob" in names:
