@@ -56,6 +56,27 @@ def test_which_loops_are_written_out(unroll, expected):
     assert ("captured" in str(static.report())) == bool(expected)
 
 
+def over_rows(x, w):
+    h, seen = torch.zeros(4), 0
+    for row in x:
+        h = torch.tanh(row @ w + h)
+        if h.sum() > 2:
+            continue
+        seen += 1
+        if h.sum() < -3:
+            break
+    else:
+        h = h + 1
+    return h, row, seen
+
+
+@pytest.mark.parametrize(("unroll", "expected"), [(None, 0), (True, 0), (False, 1), (5, 1), (6, 0)])
+def test_which_loops_over_rows_are_written_out(unroll, expected):
+    calls = [(X, torch.eye(4)), (-X, torch.ones(4, 4)), (X, torch.zeros(4, 4)), (-X, torch.eye(4))]
+    static = agree(over_rows, calls, static=dy2st.to_static(over_rows, unroll=unroll))
+    assert loops(static) == [expected]
+
+
 def test_gradients_through_a_loop_that_is_not_written_out():
     def last(x, w):
         return recurrent(x, w)[0][-1]

@@ -80,13 +80,13 @@ class MayAlias:
         Args:
             pairs: each object of a branch, and what stands for it.
         """
-        gone = {id(one): one for one, value in pairs if one is not value}
+        replaced = [(one, value) for one, value in pairs if one is not value]
         for table in (self._others, self._left):
-            for one, value in pairs:
-                for other in [*table.get(id(one), (None, []))[1]] if one is not value else ():
+            for one, value in replaced:
+                for other in [*table.get(id(one), (None, []))[1]]:
                     for left, right in ((value, other), (other, value)):
                         table.setdefault(id(left), (left, []))[1].append(right)
-            for key in gone.keys() & table.keys():
+            for key in {id(one) for one, _ in replaced} & table.keys():
                 for other in table.pop(key)[1]:
                     known = table.get(id(other), (None, []))[1]
                     known[:] = [alias for alias in known if id(alias) != key]
