@@ -172,4 +172,13 @@ def test_strides_where_an_operation_asks_which_is_larger():
 
 def test_a_number_of_parts_is_no_dimension():
     with pytest.raises(dy2st.DataDependentError):
-        dy2st.to_static(lambda x, n: torch.tensor_split(x, int(n)))(torch.ones(6), torch.tensor(2))
+        dy2st.to_static(lambda x, n: torch.hsplit(x, int(n)))(torch.ones(6), torch.tensor(2))
+
+    def split(x, n):
+        return torch.tensor_split(x, int(n))
+
+    static = dy2st.to_static(split)
+    for parts in (2, 1, 3, 6, 8):
+        found, expected = static(torch.arange(6.0), torch.tensor(parts)), split(torch.arange(6.0), torch.tensor(parts))
+        assert len(found) == len(expected) and all(map(torch.equal, found, expected))
+    assert len(static.program_cache) == 1

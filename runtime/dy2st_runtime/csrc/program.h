@@ -66,6 +66,7 @@ struct Instruction {
   std::vector<int32_t> outputs;
   std::vector<int32_t> inputs;    // what the handler reads
   std::vector<Argument> arguments;
+  std::vector<int32_t> numbers;   // that the handler of a function of Python takes
   std::vector<int32_t> dead;      // registers to empty afterwards
   std::vector<int32_t> reads;     // what the Python function takes
   std::vector<uint8_t> last;      // of a move: whether the input is not read again

@@ -3,8 +3,6 @@
 #include "../small.h"
 #include "backward.h"
 
-#include <algorithm>
-
 namespace dy2st {
 namespace {
 
@@ -42,27 +40,32 @@ bool gradient_of(const Instruction& instruction, Frame& frame) {
   return true;
 }
 
-// Its inputs: leaves, tensors that get none, what is differentiated, its gradient. Its numbers: how many leaves there are, how many of the
-// others, whether there is a gradient, whether the graph is kept; then the places of the leaves that may have none.
+// Its numbers: how many leaves there are, how many tensors that get none, how many of these, of what is differentiated and of its gradient
+// there are in all, and whether the graph is kept; then where each of them is among what is read, and the leaves that may have none.
 bool backward(const Instruction& instruction, Frame& frame) {
-  const auto& numbers = instruction.arguments[0].ints;
-  const auto leaves = static_cast<size_t>(numbers[0]), others = static_cast<size_t>(numbers[1]);
-  const auto& inputs = instruction.inputs;
-  if (!frame.records || !std::all_of(inputs.begin(), inputs.end(), [&](int32_t input) { return frame[input].is(Kind::Tensor); })) return false;
-  const auto given = [&](size_t index) -> const at::Tensor& { return frame[inputs[index]].tensor(); };
-  std::vector<at::Tensor> untouched;
-  for (size_t index = 0; index < others; ++index) {
-    if (!given(leaves + index).grad().defined()) untouched.push_back(given(leaves + index));
+  enum { kLeaves, kOthers, kGiven, kKeepsGraph, kFirst };
+  const auto& numbers = instruction.numbers;
+  const auto count = [&](size_t index) { return static_cast<size_t>(numbers[index]); };
+  const size_t leaves = count(kLeaves), root = leaves + count(kOthers), given = count(kGiven);
+  const auto value = [&](size_t index) -> const Value& { return frame[instruction.reads[count(kFirst + index)]]; };
+  const auto tensor = [&](size_t index) -> const at::Tensor& { return value(index).tensor(); };
+  if (!frame.records) return false;
+  for (size_t index = 0; index < given; ++index) {
+    if (!value(index).is(Kind::Tensor)) return false;
   }
-  const at::Tensor gradient = numbers[2] != 0 ? given(leaves + others + 1) : at::Tensor();
-  if (!run_backward(given(leaves + others), gradient, numbers[3] != 0, frame.first_node, untouched)) return false;
+  std::vector<at::Tensor> untouched;
+  for (size_t index = leaves; index < root; ++index) {
+    if (!tensor(index).grad().defined()) untouched.push_back(tensor(index));
+  }
+  const at::Tensor gradient = root + 1 < given ? tensor(root + 1) : at::Tensor();
+  if (!run_backward(tensor(root), gradient, numbers[kKeepsGraph] != 0, frame.first_node, untouched)) return false;
   std::vector<Value> results;
   for (size_t index = 0; index < leaves; ++index) {
-    const at::Tensor& made = given(index).grad();
-    results.push_back(Value::of(made.defined() ? made : given(index).detach()));
+    const at::Tensor& made = tensor(index).grad();
+    results.push_back(Value::of(made.defined() ? made : tensor(index).detach()));
   }
-  for (size_t index = 4; index < numbers.size(); ++index) {
-    results.push_back(Value::of(static_cast<int64_t>(given(static_cast<size_t>(numbers[index])).grad().defined())));
+  for (size_t index = kFirst + given; index < numbers.size(); ++index) {
+    results.push_back(Value::of(static_cast<int64_t>(tensor(count(index)).grad().defined())));
   }
   frame[instruction.outputs[0]] = Value::tuple(std::move(results));
   return true;

@@ -94,9 +94,7 @@ Instruction make(Program& program, PyObject* described) {
   PyObject* arguments = part(kArguments);
   if (step.kind == "python" && PyTuple_GET_SIZE(arguments) == 2) {
     instruction.handler = gradient_handler(text(PyTuple_GET_ITEM(arguments, 0)));
-    Argument given;
-    for (int32_t one : numbers(PyTuple_GET_ITEM(arguments, 1))) given.ints.push_back(one);
-    instruction.arguments.push_back(std::move(given));
+    instruction.numbers = numbers(PyTuple_GET_ITEM(arguments, 1));
   }
   if (step.kind == "operator" && !describe_operator(program, instruction, arguments)) instruction.handler = nullptr;
   return instruction;

@@ -297,24 +297,11 @@ class _Lowering:
         if not target.name.startswith("list_") or node.kwargs or not args:
             if not is_safe and not target.name.startswith("list_"):
                 self.may_skip_autograd = False
-            return self.call_of_python(*args) if target is control.call_ else Instruction("python", target.name)
+            arguments = _without_python(node.all_input_nodes, *args) if target is control.call_ else ()
+            return Instruction("python", target.name, arguments=arguments)
         if target is control.list_ and isinstance(args[0], list) and _nests_only_lists(args[0]):
             return Instruction("list", "list", inputs=[self.register(item) for item in args[0]])
         return self.on_list(target.name, args)
-
-    def call_of_python(self, function: Any, values: Sequence[Any] = (), named: Mapping[str, Any] | None = None) -> Instruction:
-        """Return a call of a function of Python, which the machine does itself where it can, given what it reads."""
-        result = Instruction("python", control.call_.name)
-        if function is backward and _is_plain_pass(values, named or {}):
-            unsure, leaves, others, _, tensors, (gradient,) = values
-            given = [*leaves, *others, *tensors, *([] if gradient is None else [gradient])]
-            result.inputs = [self._registers[value] for value in given]
-            numbers = len(leaves), len(others), int(gradient is not None), int(bool((named or {}).get("retain_graph")))
-            result.arguments = ("backward", (*numbers, *unsure))
-        if (function is gradient_of or function is set_gradient) and not named:
-            are_read = all(isinstance(value, fx.Node) for value in values[:1]) and len({*values}) == len(values)
-            result.arguments = (function.__name__, ()) if are_read else ()
-        return result
 
     def number(self, node: fx.Node) -> Instruction:
         """Return a function on numbers, or an item of a list."""
@@ -347,6 +334,20 @@ class _Lowering:
             return Instruction("exit")
         self.switches_grad = True
         return Instruction("grad", inputs=[self.register(node.args[0])])
+
+
+def _without_python(
+    reads: Sequence[fx.Node], function: Any, values: Sequence[Any] = (), named: Mapping[str, Any] | None = None
+) -> tuple[Any, ...]:
+    """Return the name of a function that the machine can do itself, given what it reads, and numbers; ``()`` for another one."""
+    if function is backward and _is_plain_pass(values, named or {}):
+        unsure, leaves, others, _, tensors, gradients = values
+        given = [*leaves, *others, *tensors, *(gradient for gradient in gradients if gradient is not None)]
+        keeps_graph = bool((named or {}).get("retain_graph"))
+        return "backward", (len(leaves), len(others), len(given), int(keeps_graph), *map([*reads].index, given), *unsure)
+    is_known = function is gradient_of or function is set_gradient
+    are_read = all(isinstance(value, fx.Node) for value in values[:1]) and len({*values}) == len(values)
+    return (function.__name__, ()) if is_known and are_read and not named else ()
 
 
 def _is_plain_pass(values: Sequence[Any], named: Mapping[str, Any]) -> bool:
