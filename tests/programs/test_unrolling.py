@@ -56,6 +56,65 @@ def test_which_loops_are_written_out(unroll, expected):
     assert ("captured" in str(static.report())) == bool(expected)
 
 
+def over_rows(x, w):
+    h, seen = torch.zeros(4), 0
+    for row in x:
+        h = torch.tanh(row @ w + h)
+        if h.sum() > 2:
+            continue
+        seen += 1
+        if h.sum() < -3:
+            break
+    else:
+        h = h + 1
+    return h, row, seen
+
+
+@pytest.mark.parametrize(("unroll", "expected"), [(None, 0), (True, 0), (False, 1), (5, 1), (6, 0)])
+def test_which_loops_over_rows_are_written_out(unroll, expected):
+    calls = [(X, torch.eye(4)), (-X, torch.ones(4, 4)), (X, torch.zeros(4, 4)), (-X, torch.eye(4))]
+    static = agree(over_rows, calls, static=dy2st.to_static(over_rows, unroll=unroll))
+    assert loops(static) == [expected]
+
+
+def many_steps(net, optimizer, x):
+    total = torch.zeros(())
+    for row in x:
+        optimizer.zero_grad()
+        loss = net(row).square().mean()
+        loss.backward()
+        optimizer.step()
+        total = total + loss.detach()
+    return total
+
+
+def test_a_loop_that_does_much_is_not_written_out(monkeypatch):
+    monkeypatch.setattr(config, "UNROLLED_OPERATIONS", 1000)
+    results = []
+    for static in (None, dy2st.to_static(many_steps)):
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2))
+        optimizer = torch.optim.AdamW(net.parameters())
+        many_steps(net, optimizer, X[:2])
+        results.append([(static or many_steps)(net, optimizer, X.repeat(10, 1)), *net.parameters()])
+    assert loops(static) == [1]
+    for expected, result in zip(*results):
+        assert torch.equal(expected, result)
+
+
+def test_a_loop_that_does_much_and_differs_is_written_out(monkeypatch):
+    def function(x):
+        printed = []
+        for t in range(60):
+            x = x[None].sum(0) if t % 2 else torch.tanh(x)
+            printed.append(str(t))
+        return x, printed
+
+    monkeypatch.setattr(config, "UNROLLED_OPERATIONS", 20)
+    static = agree(function, [(X,)])
+    assert static is not None
+
+
 def test_gradients_through_a_loop_that_is_not_written_out():
     def last(x, w):
         return recurrent(x, w)[0][-1]
