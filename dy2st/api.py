@@ -89,9 +89,10 @@ def to_static(
             :func:`dy2st_runtime.executors.choose`.
         passes: functions from a program to a program, applied in order to each program that is captured; see :func:`rewrite` and
             :mod:`dy2st_runtime.passes`.
-        unroll: what becomes of a ``for`` statement over a ``range`` of known length: ``True`` writes every iteration out, ``False``
-            captures a loop where the body allows it, a number does so for more iterations than that; ``None`` stands for
-            :data:`~dy2st.config.UNROLL`. A list that such a loop appends to has a length that is known only at run time.
+        unroll: what becomes of a ``for`` statement over a ``range`` of known length, or over a tensor: ``True`` writes every
+            iteration out, ``False`` captures a loop where the body allows it, a number does so for more iterations than that;
+            ``None`` stands for :data:`~dy2st.config.UNROLL`, and for fewer where the iterations do much. A list that such a loop
+            appends to has a length that is known only at run time.
         loop_checkpoints: see :class:`checkpointed`, for all loops of the function that allow it.
 
     Returns:

@@ -18,7 +18,10 @@ SHOW_ALL_FRAMES = os.environ.get("DY2ST_TRACEBACK", "") == "full"
 """Whether tracebacks show frames of dy2st itself."""
 
 UNROLL = 1000
-"""Longer loops over a ``range`` of known length are captured as loops, where their body allows it."""
+"""Longer loops over a ``range`` of known length, or the rows of a tensor, are captured as loops, where their body allows it."""
+
+UNROLLED_OPERATIONS = 50_000
+"""So are those that would have more operations than this in all of their iterations, unless ``unroll`` says otherwise."""
 
 _enabled = True
 _lock = threading.Lock()

@@ -45,7 +45,7 @@ class Options:
 
     @property
     def written_out(self) -> int:
-        """How many iterations of a loop over a ``range`` are written out at most."""
+        """How many iterations of a loop over a ``range`` or the rows of a tensor are written out at most."""
         if self.unroll is None:
             return config.UNROLL
         return (sys.maxsize if self.unroll else 1) if isinstance(self.unroll, bool) else self.unroll

@@ -77,6 +77,44 @@ def test_which_loops_over_rows_are_written_out(unroll, expected):
     assert loops(static) == [expected]
 
 
+def many_steps(net, optimizer, x):
+    total = torch.zeros(())
+    for row in x:
+        optimizer.zero_grad()
+        loss = net(row).square().mean()
+        loss.backward()
+        optimizer.step()
+        total = total + loss.detach()
+    return total
+
+
+def test_a_loop_that_does_much_is_not_written_out(monkeypatch):
+    monkeypatch.setattr(config, "UNROLLED_OPERATIONS", 1000)
+    results = []
+    for static in (None, dy2st.to_static(many_steps)):
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2))
+        optimizer = torch.optim.AdamW(net.parameters())
+        many_steps(net, optimizer, X[:2])
+        results.append([(static or many_steps)(net, optimizer, X.repeat(10, 1)), *net.parameters()])
+    assert loops(static) == [1]
+    for expected, result in zip(*results):
+        assert torch.equal(expected, result)
+
+
+def test_a_loop_that_does_much_and_differs_is_written_out(monkeypatch):
+    def function(x):
+        printed = []
+        for t in range(60):
+            x = x[None].sum(0) if t % 2 else torch.tanh(x)
+            printed.append(str(t))
+        return x, printed
+
+    monkeypatch.setattr(config, "UNROLLED_OPERATIONS", 20)
+    static = agree(function, [(X,)])
+    assert static is not None
+
+
 def test_gradients_through_a_loop_that_is_not_written_out():
     def last(x, w):
         return recurrent(x, w)[0][-1]

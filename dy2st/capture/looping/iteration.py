@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from dy2st import config
 from dy2st.capture.branching import optional
 from dy2st.capture.branching.assertions import check
 from dy2st.capture.branching.branch import capture_if
@@ -147,9 +148,7 @@ def capture_for(iterable: Any, body: Any, live: Sequence[str], test: Any) -> Non
         session.site("for", "captured", f"the length of {items.what} is known only at run time")
         capture_positions(session, items, body, live, test, 0)
     elif not (
-        _has_positions(iterable)
-        and len(iterable) > session.request.options.written_out
-        and _is_loop(session, iterable, body, live, test)
+        _has_positions(iterable) and _is_long(session, iterable, body, live) and _is_loop(session, iterable, body, live, test)
     ):
         _unroll(session, iterable, body, live, test)
 
@@ -166,6 +165,26 @@ def _over_columns(columns: Columns, body: Any, live: Sequence[str], test: Any) -
     capture_if(columns.present, each, nothing, live)
 
 
+def _is_long(session: Session, iterable: Any, body: Any, live: Sequence[str]) -> bool:
+    """Tell whether a loop has too many iterations to be written out, or too many operations in all of them."""
+    options, count = session.request.options, len(iterable)
+    if count > options.written_out or options.unroll is not None or count < _FEW:
+        return bool(count > options.written_out)
+    attempt = session.blocks.begin_attempt(session.frames.cells_of(body))
+    before = len(session.builder.graph.nodes)
+    try:
+        Flat(session, body, live)(next(iter(over(iterable))))
+        operations = len(session.builder.graph.nodes) - before
+    except Exception:  # it comes up again where the loop is written out
+        operations = 0
+    session.blocks.roll_back(attempt)
+    return operations * count > config.UNROLLED_OPERATIONS
+
+
+_FEW = 50
+"""Loops of fewer iterations are written out, however much they do."""
+
+
 def _is_loop(session: Session, iterable: Any, body: Any, live: Sequence[str], test: Any) -> bool:
     """Capture a long loop over known numbers, or rows of a tensor; whether its body does the same in each iteration."""
     cells = session.frames.cells_of(body, *([test] if test is not None else []))
@@ -180,7 +199,7 @@ def _is_loop(session: Session, iterable: Any, body: Any, live: Sequence[str], te
     session.site(
         "for",
         "captured",
-        f"{len(iterable)} iterations are more than {session.request.options.written_out}, so they are not written out",
+        f"{len(iterable)} iterations are not written out: they are more than {session.request.options.written_out}, or do too much",
     )
     return True
 
