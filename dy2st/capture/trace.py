@@ -21,7 +21,6 @@ from dy2st.capture.branching import optional
 from dy2st.capture.calls import call, modules
 from dy2st.capture.collections import deques, sets
 from dy2st.capture.containers import lists
-from dy2st.capture.containers.key_logs import KeyLogs
 from dy2st.capture.diagnostics.translation import translated, user_line
 from dy2st.capture.environment.request import Request
 from dy2st.capture.environment.sizes import SizeConditions
@@ -38,7 +37,7 @@ from dy2st.capture.torch_functions import replacements
 from dy2st.capture.torch_functions.mode import TorchFunctions
 from dy2st.capture.types import lattice, tensor_traits
 from dy2st.capture.values.abstract_objects import Represents
-from dy2st.capture.values.signals import NeedsAbstract, NeedsApart, NeedsKeyLog, NeedsRecords, NeedsRuntimeList, Unreachable
+from dy2st.capture.values.signals import NeedsAbstract, NeedsApart, NeedsRanks, NeedsRecords, NeedsRuntimeList, Unreachable
 from dy2st.collecting import COLLECTING
 from dy2st.training import no_snapshots
 from dy2st_runtime.call.binding import parameters_of
@@ -73,8 +72,8 @@ def capture(request: Request, convert: Callable[[FunctionType], Any], namespace:
             request = dataclasses.replace(request, changed=request.changed | {needed.name})
         except NeedsApart as needed:
             request = dataclasses.replace(request, apart=request.apart | {needed.trait})
-        except NeedsKeyLog as needed:
-            request = dataclasses.replace(request, logged=request.logged | {needed.name})
+        except NeedsRanks:
+            request = dataclasses.replace(request, ranked=True)
 
 
 def _capture(request: Request, convert: Callable[[FunctionType], Any], namespace: Any) -> Captured:
@@ -102,7 +101,7 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], namespace
             inputs, given = arguments.bound(session, root, request)
         args, kwargs = unflatten(request.structure, given)
         args, kwargs = arguments.known(session, request, (args, kwargs))
-        session.blocks.key_orders.logs = KeyLogs(session, request.logged) if request.logged else None
+        session.blocks.key_orders.are_ranked = request.ranked
         try:
             result = _called(session, request, converted, args, kwargs)
         except Unreachable:

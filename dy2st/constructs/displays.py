@@ -20,10 +20,12 @@ from typing import Any
 import gast
 
 from dy2st.capture import current
+from dy2st.capture.branching import unions
 from dy2st.capture.collections import sets, tables
 from dy2st.capture.containers import tuples
 from dy2st.capture.looping import spreading
 from dy2st.capture.objects import construction
+from dy2st.capture.values.symbolic import TaggedUnion
 from dy2st.constructs.context import Context
 from dy2st.constructs.list_operators import spread_starred
 from dy2st.constructs.registry import Phase, operator, rewrites
@@ -103,6 +105,8 @@ def own(value: Any) -> Any:
     if isinstance(value, list):
         if any(isinstance(item, spreading.Spread) for item in value):
             return spreading.spliced(session, value)
+        if any(isinstance(item, TaggedUnion) for item in value):
+            value[:] = [unions.narrowed(session, item) for item in value]
         session.lists.own(value)
     elif isinstance(value, type):
         construction.registered(session, value)

@@ -28,7 +28,7 @@ from dy2st.capture.outputs.results import Written
 from dy2st.capture.types import lattice, mismatches, value_types
 from dy2st.capture.values import storage
 from dy2st.capture.writes.orders import LastPlace
-from dy2st.capture.writes.places import CellPlace, ContentsPlace, ItemPlace, LoggedOrder, Place
+from dy2st.capture.writes.places import CellPlace, ContentsPlace, ItemPlace, Place, RankedOrder
 from dy2st.errors import SaveError
 from dy2st.static.dynamic_state import Dims
 from dy2st_runtime.ir.flattening import children
@@ -100,7 +100,7 @@ def carried(programs: Sequence[Taken]) -> dict[str, Dims]:
 
 def _reads(place: Place, program: Taken) -> Iterator[Source]:
     """Yield the sources of a program that a place is read through."""
-    if isinstance(place, (CellPlace, LoggedOrder)):
+    if isinstance(place, (CellPlace, RankedOrder)):
         return
     for source in program.captured.sources:
         start = None if source.parent is None else program.values[source.parent.index]

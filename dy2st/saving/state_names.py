@@ -20,7 +20,7 @@ from dy2st.capture import on_raise
 from dy2st.capture.environment.sources import Source
 from dy2st.capture.outputs.effects import Writer
 from dy2st.capture.outputs.results import Written
-from dy2st.capture.writes.places import AttributePlace, CellPlace, ContentsPlace, ItemPlace, LoggedOrder, Place
+from dy2st.capture.writes.places import AttributePlace, CellPlace, ContentsPlace, ItemPlace, Place, RankedOrder
 from dy2st.errors import SaveError
 from dy2st.saving.carried_state import Taken, line_of, with_recordings
 from dy2st_runtime.archive.state import StateValue
@@ -205,7 +205,7 @@ class Names:
         return f"{self._name_of_constant(source.parent)}{step}"
 
     def _effect(self, effect: Effect, writer: Writer, place: Place, taken: Taken, slots: Collection[str]) -> Effect:
-        if isinstance(place, LoggedOrder):
+        if isinstance(place, RankedOrder):
             raise SaveError(
                 f"{line_of(writer, taken.captured)}{taken.captured.program.name} puts keys into a dict in an order that is known "
                 "only when it runs, which a loaded model cannot keep; put them in before you save it"

@@ -174,7 +174,6 @@ def _plain_item(session: Session, value: Any, key: Any, get: Callable[[Any, Any]
         return item_or_put(session, value, key, lambda: session.call(value.default_factory))
     if makes and user_method(type(value), "__missing__") is None:  # the user's own writes where it says so
         session.places.write(ItemPlace(value, key))
-        session.blocks.key_orders.put_in(value, key)
     result = get(value, key)
     if type(result) is Cell:
         return cells.read(session, result)
@@ -301,8 +300,6 @@ def _set_in_container(session: Session, target: Any, key: Any, value: Any) -> No
 
 
 def _note_items(session: Session, target: Any, key: Any) -> None:
-    if isinstance(target, dict):
-        session.blocks.key_orders.put_in(target, key)
     if isinstance(target, dict) and isinstance(dict.get(target, key), Undefined):
         session.places.write(ItemPlace(target, key))
         session.blocks.key_orders.moved(target, key)  # it has been taken out on this way, and comes last now

@@ -16,6 +16,7 @@ from typing import Any
 
 from dy2st.capture.branching import keys, unions
 from dy2st.capture.branching.branch import capture_if_exp
+from dy2st.capture.containers import wide_dicts
 from dy2st.capture.environment.users_code import has_own
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, need
@@ -29,6 +30,7 @@ from dy2st.capture.writes.places import ItemPlace
 _ABSENT = object()
 METHODS = frozenset(("pop", "popitem", "clear", "copy", "get", "keys", "values", "items"))
 """The methods of dicts that need to know which items are there."""
+_VIEWS = frozenset(("keys", "values", "items"))
 TAKING = frozenset(("pop", "popitem", "clear"))
 """Those that take items out."""
 
@@ -114,6 +116,8 @@ def method(session: Session, table: dict[Any, Any], name: str, args: Any, kwargs
 
 def of_each_way(session: Session, table: Any, name: str, *args: Any, **kwargs: Any) -> Any:
     """Return a method of what a dict is on each way: of a copy, since a view would show what is written when that way ends."""
+    if name in _VIEWS and not (args or kwargs) and wide_dicts.is_wide(session, table):
+        return wide_dicts.view(table, name)
 
     def of_way(known: Any) -> Any:
         return session.places.views.copied(table, getattr(storage.copy_of(known), name)(*args, **kwargs))
@@ -159,13 +163,15 @@ def get(session: Session, table: dict[Any, Any], key: Any, default: Any = None) 
 def pop_item(session: Session, table: dict[Any, Any], last: bool = True) -> tuple[Any, Any]:
     """Return ``table.popitem(last)``: the key is one of those that may be at the end."""
 
+    words = "dictionary is empty" if isinstance(table, collections.OrderedDict) else "popitem(): dictionary is empty"
+
     def at_end(known: dict[Any, Any]) -> Any:
         if not known:
-            words = "dictionary is empty" if isinstance(table, collections.OrderedDict) else "popitem(): dictionary is empty"
             raise raised(KeyError(words))
         return next(reversed(known) if last else iter(known))
 
-    end = case_split(session, table, at_end, ordered=True)
+    is_wide = wide_dicts.is_wide(session, table)
+    end = wide_dicts.at_end(session, table, last, words) if is_wide else case_split(session, table, at_end, ordered=True)
     return end, keys.over(session, end, lambda key: pop(session, table, key))
 
 

@@ -31,6 +31,7 @@ from dy2st.capture.calls import autograd_functions, cached_functions, managers, 
 from dy2st.capture.calls.builtin_methods import call_builtin_method, call_wrapper
 from dy2st.capture.collections import deques, sets, tables
 from dy2st.capture.collections.tables import FAMILY
+from dy2st.capture.containers import wide_dicts
 from dy2st.capture.diagnostics.translation import quiet_torch
 from dy2st.capture.diagnostics.user_frames import starts_function
 from dy2st.capture.environment import defaults, standard_library
@@ -63,7 +64,7 @@ from dy2st.capture.torch_functions.mode_stack import own_mode_stack
 from dy2st.capture.torch_functions.names import as_torch_names
 from dy2st.capture.unconverted import dimensions, islands, opaque, variables, with_callbacks
 from dy2st.capture.unconverted.islands import blamed
-from dy2st.capture.unconverted.looked_into import WITHOUT_ORDER, looked_into
+from dy2st.capture.unconverted.looked_into import WITHOUT_ORDER, goes_through, looked_into
 from dy2st.capture.unconverted.plain import call_plain, over_argument, replaced, union_among
 from dy2st.capture.unconverted.without_source import with_converted_callees
 from dy2st.capture.values import storage
@@ -100,9 +101,7 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
     handler = handler_of(function)
     table = looked_into(session, function, handler, args)
     if table is not None:
-        in_order = all(function is not known for known in WITHOUT_ORDER)
-        again = lambda one: call(function, *replaced(args, table, one), **kwargs)  # noqa: E731
-        return optional.case_split(session, table, again, ordered=in_order)
+        return _of_each_way(session, table, function, lambda one: call(function, *replaced(args, table, one), **kwargs))
     if handler is not None:
         args, kwargs = as_torch_names(function, args, kwargs)
         union = None if takes_unions(handler) else union_among(function, args, kwargs)
@@ -113,6 +112,17 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
         if isinstance(function, kind):
             return call_kind(session, function, args, kwargs)
     return _call_object(session, function, args, kwargs)
+
+
+def _of_each_way(session: Session, table: Any, function: Any, again: Callable[[Any], Any]) -> Any:
+    """Return a call of a function with a dict or set of which only the program knows what is in it, or in which order."""
+    if wide_dicts.is_wide(session, table):
+        if goes_through(function):
+            return again(wide_dicts.view(table, "keys"))
+        if function is len:
+            return wide_dicts.length(session, table)
+    in_order = all(function is not known for known in WITHOUT_ORDER)
+    return optional.case_split(session, table, again, ordered=in_order)
 
 
 def _otherwise(session: Session, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any] | None:

@@ -15,6 +15,7 @@ from typing import Any
 
 from dy2st import errors
 from dy2st.capture.branching import keys, lookup, optional, tensor_keys
+from dy2st.capture.containers import wide_dicts
 from dy2st.capture.looping import iteration
 from dy2st.capture.looping.iterators import over
 from dy2st.capture.looping.truth import both, logical_not
@@ -38,6 +39,8 @@ class CapturedSet(AbstractSet):
 
     def length(self) -> Any:
         """Return ``len(self)``, known only at run time or before."""
+        if wide_dicts.is_wide(need(), self.table):
+            return wide_dicts.length(need(), self.table)
         return _case_split(self, len)
 
     # -- changes -----------------------------------------------------------------------------------------------------------
@@ -235,14 +238,11 @@ def display(session: Session, items: Sequence[Any]) -> CapturedSet:
 def collected(session: Session, kind: type, items: Any) -> Any:
     """Return ``set(items)``, ``frozenset(items)``."""
     if not isinstance(items, (set, frozenset, dict)):
-        result = iteration.collected(items)
-        if session.lists.of(result) is not None:
-            raise errors.CaptureError(
-                f"a {kind.__name__} of a size that is known only at run time",
-                session.here(),
-                fix="keep the items in a list; torch.unique gives distinct numbers",
-            )
-        items = result
+        if iteration.is_of_runtime_length(session, items):
+            result = _create({})
+            iteration.capture_for(items, result.add, (), None)
+            return result if kind is set else session.call(frozenset, result)
+        items = iteration.collected(items)
     if kind is set:
         by_each = keys.any_open(items) or any(map(tensor_keys.is_key, items))
         return display(session, items) if by_each else owned(session, set(items))

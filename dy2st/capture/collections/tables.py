@@ -8,11 +8,11 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dy2st import errors
 from dy2st.capture.attributes import access, attributes
 from dy2st.capture.attributes.holders import is_librarys
 from dy2st.capture.branching import keys, lookup, optional, tensor_keys, unions
 from dy2st.capture.branching.branch import capture_if
+from dy2st.capture.containers import wide_dicts
 from dy2st.capture.environment.users_code import has_own
 from dy2st.capture.looping import iteration
 from dy2st.capture.objects import construction
@@ -89,14 +89,15 @@ def from_keys(session: Session, kind: Any, items: Any, value: Any = None) -> Any
     if optional.is_open(items, "__iter__") or session.blocks.key_orders.asks(items) is not None:
         return optional.case_split(session, items, lambda known: from_keys(session, kind, tuple(known), value), ordered=True)
     items = _looked_at(session, items)
-    if not (kind in FAMILY and isinstance(items, (list, tuple)) and any(map(_is_put_alone, items))):
+    if session.lists.of(items) is None and not (
+        kind in FAMILY and isinstance(items, (list, tuple)) and any(map(_is_put_alone, items))
+    ):
         tensor_keys.check(session, items, items)
         return construction.registered(session, kind.fromkeys(items, value))
     table: Any = kind()
     session.allocations.own(table)
     session.allocations.created[id(table)] = table
-    for item in items:
-        access.set_item(table, item, value)
+    _for_each(session, items, lambda item: access.set_item(table, item, value))
     return table
 
 
@@ -125,7 +126,9 @@ def merged(session: Session, left: Any, right: Any) -> Any:
     """Return ``left | right``."""
     known = not any(optional.has_optional(table) or session.blocks.key_orders.of(table) is not None for table in (left, right))
     known = known and not tensor_keys.may_share(session, storage.keys_of(left), storage.keys_of(right))
-    if known or isinstance(left, collections.Counter) or type(left) not in FAMILY:
+    if not known and isinstance(left, collections.Counter):
+        return session.call(type(left).__or__, left, right)
+    if known or type(left) not in FAMILY:
         tensor_keys.check(session, storage.keys_of(left), storage.keys_of(right))
         for table in (left, right):
             session.blocks.key_orders.check(table, session.here())
@@ -139,13 +142,12 @@ def merged(session: Session, left: Any, right: Any) -> Any:
 
 def move_to_end(session: Session, table: Any, key: Any, last: bool = True) -> None:
     """Do ``table.move_to_end(key, last)``."""
-    if session.blocks.nesting == 1 and session.blocks.key_orders.of(table) is None and not optional.has_optional(table):
+    orders = session.blocks.key_orders
+    if session.blocks.nesting == 1 and not orders.are_ranked and orders.of(table) is None and not optional.has_optional(table):
         session.places.write(ContentsPlace(table))
         table.move_to_end(key, last)
         return
     access.OF_CONTAINERS["__getitem__"](session, table, key)
-    if session.blocks.key_orders.logs is not None:
-        session.blocks.key_orders.logs.begin(ContentsPlace(table))
     session.blocks.key_orders.moved(table, key, last)
 
 
@@ -156,7 +158,8 @@ def update(session: Session, table: Any, /, *sources: Any, subtracts: bool = Fal
             session.over(source, lambda option: update(session, table, option, subtracts=subtracts))
             continue
         source = _looked_at(session, source)
-        by_each = _is_special(session, type(table), source) or any(map(optional.has_optional, (table, source)))
+        is_open = wide_dicts.is_wide(session, source) or any(map(optional.has_optional, (table, source)))
+        by_each = is_open or _is_special(session, type(table), source)
         if not by_each and not (isinstance(source, Mapping) and tensor_keys.may_share(session, storage.keys_of(table), source)):
             session.blocks.key_orders.check(source, session.here())
             session.places.write(ContentsPlace(table))
@@ -174,21 +177,35 @@ def update(session: Session, table: Any, /, *sources: Any, subtracts: bool = Fal
 
 
 def _put(session: Session, table: Any, source: Any) -> None:
-    if isinstance(source, dict) and not has_own(source, "__iter__"):
+    if wide_dicts.is_wide(session, source) and not has_own(source, "__iter__"):
+        source = wide_dicts.view(source, "items")
+    elif isinstance(source, dict) and not has_own(source, "__iter__"):
         session.blocks.key_orders.check(source, session.here())
         for key, value in storage.plain(source).items():
             if key in table or tensor_keys.may_share(session, storage.keys_of(table), (key,)):
                 _put_one(session, table, key, value)
             else:  # it is there on the same ways
                 session.places.write(ItemPlace(table, key))
-                session.blocks.key_orders.put_in(table, key)
                 table[key] = value
         return
     if hasattr(source, "keys"):
         return _put_named(session, table, source, session.call(attributes.attr(source, "keys")))
-    for pair in source:
+
+    def put(pair: Any) -> None:
         key, value = iteration.iterated(pair)
         _store(session, table, key, value)
+
+    _for_each(session, source, put)
+
+
+def _for_each(session: Session, items: Any, use: Callable[[Any], None]) -> None:
+    """Do something with each item of a list or iterable: in a loop of the program where only that knows how many there are."""
+    if not iteration.is_of_runtime_length(session, items):
+        for item in items:
+            use(item)
+        return
+    session.allocations.own_variables(use)
+    iteration.capture_for(items, use, (), None)
 
 
 def _put_named(session: Session, table: Any, source: Any, names: Any) -> None:
@@ -229,23 +246,21 @@ def _put_one(session: Session, table: Any, key: Any, value: Any, obj: Callable[[
 
 
 def _count(session: Session, table: Any, source: Any, sign: int) -> None:
-    pairs = source.items() if isinstance(source, Mapping) else [(item, 1) for item in source]
-    for key, times in pairs:
+    def count(key: Any, times: Any = 1) -> None:
         _put_one(session, table, key, times, functools.partial(_counted, table, key, sign))
+
+    if not isinstance(source, Mapping):
+        _for_each(session, source, count)
+        return
+    for key, times in source.items():
+        count(key, times)
 
 
 def _looked_at(session: Session, source: Any) -> Any:
     """Return what a dict is made of: a dict, or a list of what an iterator gives."""
     if isinstance(source, AbstractSet) or hasattr(source, "keys"):
         return source
-    items = iteration.collected(source) if not isinstance(source, (list, tuple)) else source
-    if session.lists.of(items) is not None:
-        raise errors.CaptureError(
-            "a dict of a size that is known only at run time",
-            session.here(),
-            fix="keep the items in a list; torch.unique gives distinct numbers",
-        )
-    return items
+    return iteration.collected(source) if not isinstance(source, (list, tuple)) else source
 
 
 def _is_put_alone(key: Any) -> bool:
@@ -260,6 +275,8 @@ def _is_special(session: Session, kind: type, source: Any) -> bool:
     if not isinstance(source, (list, tuple)):
         names = getattr(type(source), "keys", None)
         return isinstance(names, types.FunctionType) and not is_librarys(names)
+    if session.lists.of(source) is not None:
+        return True
     if kind is collections.Counter:
         return any(map(_is_put_alone, source))
     return any(

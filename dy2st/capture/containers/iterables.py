@@ -20,13 +20,17 @@ class RuntimeIterable(AbstractIterator, example=iter(())):
         length: gives the number of items; asked before each iteration, since a list may grow meanwhile.
         at: gives the item at a position.
         what: in words.
-        end: called where a loop has run out of items, if there is something to check then.
+        end: called with the position at which a loop has run out of items, if there is something to do then.
+        more: tells whether there is an item at a position, where the length does not.
+        reached: keeps the position that has been reached, where another loop may go on from there: under ``"position"``.
     """
 
     length: Callable[[], Any]
     at: Callable[[Any], Any]
     what: str
-    end: Callable[[], None] | None = None
+    end: Callable[[Any], None] | None = None
+    more: Callable[[Any], Any] | None = None
+    reached: dict[str, Any] | None = None
 
     def __iter__(self) -> Iterator[Any]:
         session = need()
@@ -68,14 +72,26 @@ class Stream(AbstractIterator, example=iter(())):
         through: called with an item of the source, a function to call with each item of the stream, the names that are live in
             the loop, and whether the loop goes on (a function, or ``None``), to be asked before each item but the first.
         bound: names outside that it binds.
+        resumes: whether each item of the source gives one of the stream at most, so that one loop may go on after another.
     """
 
     def __init__(
-        self, source: Any, through: Callable[[Any, Callable[[Any], Any], Any, Any], Any], bound: tuple[str, ...] = ()
+        self,
+        source: Any,
+        through: Callable[[Any, Callable[[Any], Any], Any, Any], Any],
+        bound: tuple[str, ...] = (),
+        *,
+        resumes: bool = False,
     ) -> None:
         self.source, self.through, self.bound = source, through, bound
         self._ready: list[Any] = []
         self._consumed = self._is_begun = False
+        is_position = isinstance(source, RuntimeIterable)
+        self.resumes: bool = resumes and (is_position or (isinstance(source, Stream) and source.resumes))
+        if self.resumes and is_position:
+            reached = {"position": 0}
+            need().allocations.own(reached)
+            self.source = dataclasses.replace(source, reached=reached)
 
     def consume(self) -> Any:
         """Return the source, for a loop that goes through all of it.
@@ -83,7 +99,7 @@ class Stream(AbstractIterator, example=iter(())):
         Raises:
             CaptureError: such a loop has been there before, and what it has left is known only at run time.
         """
-        runtime = isinstance(self.source, (RuntimeIterable, TaggedUnion))
+        runtime = isinstance(self.source, (RuntimeIterable, TaggedUnion)) and not self.resumes
         if (self._consumed and runtime) or self._ready:
             raise errors.CaptureError(
                 "this goes on with a generator that another loop has consumed",

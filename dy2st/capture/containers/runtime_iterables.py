@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from dy2st.capture.containers import lists, ranges
-from dy2st.capture.containers.iterables import RuntimeIterable
+from dy2st.capture.containers import lists, ranges, wide_dicts
+from dy2st.capture.containers.iterables import RuntimeIterable, Stream
 from dy2st.capture.environment.users_code import has_own
 from dy2st.capture.session.session import need
 from dy2st.capture.values.abstract_arrays import AbstractArray
@@ -22,7 +22,15 @@ def reversed_(iterable: Any) -> Any:
     if items is None:
         return reversed(iterable) if not isinstance(iterable, torch.Tensor) else reversed(iterable.unbind(0))
     kind = type(reversed([])) if not isinstance(iterable, ranges.RuntimeRange) else type(iter(range(0)))
-    return representing(RuntimeIterable, kind)(items.length, lambda k: items.at(items.length() - 1 - k), f"reversed {items.what}")
+    if isinstance(iterable, wide_dicts.RuntimeView):
+        kind = type(reversed(iterable.example))
+    backwards = RuntimeIterable(items.length, lambda k: items.at(items.length() - 1 - k), f"reversed {items.what}")
+    return representing(Stream, kind)(backwards, as_it_is, resumes=True)
+
+
+def as_it_is(item: Any, then: Any, live: Any, test: Any) -> None:
+    """Have a stream give what its source gives."""
+    then(item)
 
 
 def as_runtime(iterable: Any) -> RuntimeIterable | None:
@@ -30,6 +38,8 @@ def as_runtime(iterable: Any) -> RuntimeIterable | None:
     session, iterable = need(), contents(iterable)
     if isinstance(iterable, RuntimeIterable):
         return iterable
+    if isinstance(iterable, wide_dicts.RuntimeView):
+        return wide_dicts.steps(session, iterable)
     if isinstance(iterable, ranges.RuntimeRange):
         return iterable.positions()
     known = session.lists.of(iterable)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from dy2st.capture.branching import optional
+from dy2st.capture.containers.wide_dicts import RuntimeView
 from dy2st.capture.session.session import Session
 from dy2st.capture.values.abstract_objects import AbstractSet
 from dy2st.capture.values.dict_views import is_view, name_of
@@ -32,6 +33,8 @@ def is_set(value: Any) -> bool:
 
     A pair with a tensor or object in it is found by comparing: then a view does what Python's own does.
     """
+    if isinstance(value, RuntimeView):
+        return value.name == "keys"
     if not is_view(value) or name_of(value) == "values":
         return False
     return name_of(value) == "keys" or all(isinstance(item, _PLAIN) for _, item in value)
@@ -44,7 +47,7 @@ def takes(function: Callable[[Any, Any], Any], left: Any, right: Any) -> bool:
 
 
 def _is_taken(value: Any) -> bool:
-    return isinstance(value, (TaggedUnion, set, frozenset, *_ITERATED)) or is_view(value)
+    return isinstance(value, (TaggedUnion, set, frozenset, AbstractSet, RuntimeView, *_ITERATED)) or is_view(value)
 
 
 def combined(session: Session, function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:

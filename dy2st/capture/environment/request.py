@@ -36,7 +36,7 @@ class Request:
         apart: the traits of tensors that are told apart.
         for_any_call: whether the program is kept for calls of which nothing is guarded, as one that is saved.
         arrays: the positions of the leaves that are tensors in the memory of NumPy's arrays.
-        logged: names of dicts from outside whose keys come in an order that the program notes.
+        ranked: whether the orders of the keys of dicts are told by ranks.
         islands: the functions that run as Python since they cannot be captured, with the reasons.
     """
 
@@ -57,5 +57,5 @@ class Request:
     apart: frozenset[str] = frozenset()
     for_any_call: bool = False
     arrays: frozenset[int] = frozenset()
-    logged: frozenset[str] = frozenset()
+    ranked: bool = False
     islands: Mapping[tuple[str, int, str, int], str] = dataclasses.field(default_factory=dict)

@@ -15,6 +15,7 @@ from dy2st import errors
 from dy2st.capture.containers.iterables import RuntimeIterable
 from dy2st.capture.containers.ranges import RuntimeRange
 from dy2st.capture.containers.runtime_iterables import as_runtime
+from dy2st.capture.containers.wide_dicts import RuntimeView
 from dy2st.capture.environment import written_out
 from dy2st.capture.library.registry import Handler, handles, handles_made_by
 from dy2st.capture.looping import iteration
@@ -101,7 +102,7 @@ def _may_decide(values: Any) -> bool:
     """Tell whether something that ends has items that only the program knows: they are gone through at once then."""
     if isinstance(values, TaggedUnion):
         return any(map(_may_decide, values.options.values()))
-    kinds = (torch.Tensor, RuntimeIterable, RuntimeRange)
+    kinds = (torch.Tensor, RuntimeIterable, RuntimeRange, RuntimeView)
     items = values if isinstance(values, (list, tuple)) else ()
     return (
         isinstance(values, kinds)

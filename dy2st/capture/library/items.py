@@ -16,13 +16,14 @@ from dy2st import errors
 from dy2st.capture.branching.assertions import check
 from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.collections import ordering
-from dy2st.capture.containers import lists, runtime_iterables, tuples
+from dy2st.capture.containers import lists, runtime_iterables, tuples, wide_dicts
 from dy2st.capture.containers.iterables import Columns, RuntimeIterable, Stream
 from dy2st.capture.environment import written_out
 from dy2st.capture.library.registry import Handler, handles
-from dy2st.capture.looping import comprehensions, iteration, iterators
+from dy2st.capture.looping import comprehensions, iteration, iterators, zipping
 from dy2st.capture.looping.truth import logical_not, truth
 from dy2st.capture.operators import comparisons, relations
+from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session
 from dy2st.capture.types import lattice, tensor_traits
 from dy2st.capture.values.abstract_arrays import AbstractArray
@@ -148,12 +149,12 @@ def _range(session: Session, *args: Any) -> Any:
 
 @handles(enumerate)
 def _enumerate(session: Session, iterable: Any, start: Any = 0) -> Any:
-    return iteration.enumerate_(iterable, start)
+    return zipping.enumerate_(iterable, start)
 
 
 @handles(zip)
 def _zip(session: Session, *iterables: Any, **kwargs: Any) -> Any:
-    return iteration.zip_(*iterables, **kwargs)
+    return zipping.zip_(*iterables, **kwargs)
 
 
 @handles(reversed)
@@ -178,10 +179,10 @@ def _map(session: Session, function: Any, *iterables: Any) -> Any:
     def through(item: Any, then: Any, live: Any, test: Any) -> None:
         then(session.call(function, *item) if len(iterables) > 1 else session.call(function, item))
 
-    given = iteration.zip_(*iterables) if len(iterables) > 1 else iterables[0]
+    given = zipping.zip_(*iterables) if len(iterables) > 1 else iterables[0]
     if isinstance(given, Columns):
         return Columns(given.present, [functools.partial(_through, session, function, column) for column in given.columns])
-    return representing(Stream, map)(comprehensions.source_of(given), through)
+    return representing(Stream, map)(comprehensions.source_of(given), through, resumes=True)
 
 
 def _through(session: Session, function: Any, column: Callable[[], Any]) -> Any:
@@ -209,22 +210,24 @@ def _iter(session: Session, value: Any, *sentinel: Any) -> Any:
     runtime = runtime_iterables.as_runtime(value)
     if runtime is None:
         return iterators.started(value)
-    return value if runtime is value else representing(Stream, _kind_of_iterator(value))(runtime, _as_it_is)
+    if runtime is value:
+        return value
+    return representing(Stream, _kind_of_iterator(value))(runtime, runtime_iterables.as_it_is, resumes=True)
 
 
 def _kind_of_iterator(value: Any) -> type:
     return type(iter(())) if isinstance(value, torch.Tensor) else type(iter(getattr(value, "example", value)))
 
 
-def _as_it_is(item: Any, then: Any, live: Any, test: Any) -> None:
-    then(item)
-
-
 @handles(next)
 def _next(session: Session, iterator: Any, *default: Any) -> Any:
+    if isinstance(iterator, wide_dicts.RuntimeView):
+        raise raised(TypeError(f"'{type(iterator).__name__}' object is not an iterator"))
     if isinstance(iterator, RuntimeIterable):
         session.iterators.spend(iterator)
-        return _first(session, Stream(iterator, _as_it_is), default)
+        return _first(session, Stream(iterator, runtime_iterables.as_it_is), default)
+    if isinstance(iterator, Stream) and iterator.resumes:
+        return _first(session, iterator, default)
     if not isinstance(iterator, Stream) or iterator.has_begun:
         return iterators.next_(iterator, *default)
     if isinstance(iterator.source, (RuntimeIterable, TaggedUnion)):
@@ -255,7 +258,8 @@ def _is_plain(iterator: Any) -> bool:
 def _first(session: Session, iterator: Stream, default: tuple[Any, ...]) -> Any:
     """Return what ``next`` gives, of a generator of which a tensor decides what is left then."""
     result = session.call(written_out.first_or if default else written_out.first, iterator, *default)
-    session.iterators.spend(iterator)
+    if not iterator.resumes:
+        session.iterators.spend(iterator)
     return result
 
 
@@ -267,7 +271,7 @@ def _filter(session: Session, function: Any, values: Any) -> Any:
     def through(item: Any, then: Any, live: Any, test: Any) -> None:
         comprehensions.when((keeps,), (item,), lambda: then(item), live)
 
-    return representing(Stream, filter)(comprehensions.source_of(values), through)
+    return representing(Stream, filter)(comprehensions.source_of(values), through, resumes=True)
 
 
 @handles(sorted)

@@ -13,7 +13,6 @@ import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from dy2st import errors
 from dy2st.capture.branching.branch import capture_if
 from dy2st.capture.containers.iterables import Stream
 from dy2st.capture.containers.runtime_iterables import as_runtime
@@ -64,20 +63,10 @@ def mapped(items: Any, function: Callable[[Any], Any]) -> list[Any]:
 
 
 def fill(value: Any, add: Callable[[Any], Any], clause: Clause) -> None:
-    """Put what a comprehension gives into a new dict or set.
-
-    Raises:
-        CaptureError: nobody knows how much that is.
-    """
+    """Put what a comprehension gives into a new dict or set."""
     session = current()
     if session is not None:
         session.allocations.own(value)
-        if as_runtime(clause.iterable) is not None:
-            raise errors.CaptureError(
-                f"a {'dict' if isinstance(value, dict) else 'set'} of a size that is known only at run time",
-                session.here(),
-                fix="keep the items in a list; torch.unique gives distinct numbers",
-            )
     _each(clause, add, ())
 
 

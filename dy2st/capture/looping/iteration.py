@@ -6,7 +6,6 @@ loop of the program: position ``k`` runs from 0, the item is looked up by positi
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,9 +15,10 @@ from dy2st import config
 from dy2st.capture.branching import optional
 from dy2st.capture.branching.assertions import check
 from dy2st.capture.branching.branch import capture_if
-from dy2st.capture.containers import lists, ranges
+from dy2st.capture.containers import lists, ranges, wide_dicts
 from dy2st.capture.containers.iterables import Columns, RuntimeIterable, Stream
 from dy2st.capture.containers.runtime_iterables import as_runtime, of_range
+from dy2st.capture.environment.users_code import has_own
 from dy2st.capture.looping import iterators
 from dy2st.capture.looping.iterators import over
 from dy2st.capture.looping.loop import try_loop
@@ -27,10 +27,9 @@ from dy2st.capture.looping.unrolled import Flat, Rest, capture_rest, going_on, g
 from dy2st.capture.raising import rests
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, current, need
-from dy2st.capture.values.abstract_objects import contents, representing
+from dy2st.capture.values.abstract_objects import contents
 from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, TaggedUnion
-from dy2st_runtime.primitives import scalars
 
 _NO_STEP = "range() arg 3 must not be zero"
 
@@ -47,45 +46,6 @@ def range_(*bounds: Any) -> Any:
     if session.in_flight.pending and is_symbolic(step):  # where nobody catches it, the program finds out when it needs the length
         check(session, step != 0, ValueError, _NO_STEP)
     return ranges.RuntimeRange(start, stop, step)
-
-
-def enumerate_(iterable: Any, start: Any = 0) -> Any:
-    """Return ``enumerate``."""
-    iterable = iterators.opened(iterable)
-    items = by_position(need(), iterable) if isinstance(iterable, Stream) else as_runtime(iterable)
-    if items is None:
-        return (
-            enumerate(over(iterable), start) if not is_symbolic(start) else ((start + k, x) for k, x in enumerate(over(iterable)))
-        )
-    return representing(RuntimeIterable, enumerate)(
-        items.length, lambda k: (start + k, items.at(k)), f"enumerate of {items.what}", items.end
-    )
-
-
-def zip_(*iterables: Any, strict: bool = False) -> Any:
-    """Return ``zip``; as long as the shortest."""
-    iterables = tuple(map(iterators.opened, iterables))
-    parts = [by_position(need(), part) if isinstance(part, Stream) else as_runtime(part) for part in iterables]
-    if not any(part is not None for part in parts):
-        return zip(*(over(iterable) for iterable in iterables), strict=strict)
-    session = need()
-    results = [part or by_position(session, given) for part, given in zip(parts, iterables)]
-
-    def length() -> Any:
-        return session.number(scalars.minimum, [part.length() for part in results], "int")
-
-    end = functools.partial(_check_lengths, session, results) if strict else None
-    return representing(RuntimeIterable, zip)(length, lambda k: tuple(part.at(k) for part in results), "zip", end)
-
-
-def _check_lengths(session: Session, parts: list[RuntimeIterable]) -> None:
-    """Do what ``zip(strict=True)`` does where one of its arguments has no further item: the first that differs is named."""
-    first, *others = (part.length() for part in parts)
-    for number, other in enumerate(others, 2):
-        before = "argument 1" if number == 2 else f"arguments 1-{number - 1}"
-        shorter, longer = f"is shorter than {before}", f"is longer than {before}"
-        for holds, words in ((other >= first, shorter), (other <= first, longer)):
-            check(session, holds, ValueError, f"zip() argument {number} {words}")
 
 
 def by_position(session: Session, iterable: Any) -> RuntimeIterable:
@@ -119,6 +79,12 @@ def collected(iterable: Any) -> list[Any]:
     return results
 
 
+def is_of_runtime_length(session: Session, iterable: Any) -> bool:
+    """Tell whether only the program knows how many items there are."""
+    iterable = contents(iterable)
+    return isinstance(iterable, Stream) or as_runtime(iterable) is not None
+
+
 def capture_for(iterable: Any, body: Any, live: Sequence[str], test: Any) -> None:
     """Capture a ``for`` statement.
 
@@ -139,6 +105,8 @@ def capture_for(iterable: Any, body: Any, live: Sequence[str], test: Any) -> Non
     iterable = optional.now(session, iterable)
     if isinstance(iterable, TaggedUnion):
         return session.over(iterable, lambda option: capture_for(option, body, live, test))  # type: ignore[no-any-return]
+    if wide_dicts.is_wide(session, iterable) and not has_own(iterable, "__iter__"):
+        iterable = wide_dicts.view(iterable, "keys")
     if optional.is_open(iterable, "__iter__"):
         return optional.case_split(session, iterable, lambda table: capture_for(table, body, live, test), ordered=True)  # type: ignore[no-any-return]
     if session.blocks.key_orders.asks(iterable) is not None:

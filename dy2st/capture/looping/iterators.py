@@ -167,6 +167,8 @@ def take(session: Session, iterator: Any) -> None:
             session.here(),
             fix="read it outside of the static function, and pass in what it gives as an argument",
         )
+    if isinstance(iterator, Stream) and iterator.resumes and not session.iterators.is_spent(iterator):
+        return  # the program knows how far it has come
     taken = session.iterators.taken.get(id(iterator))
     if taken is not None and (taken[1] is None or not session.builder.is_inside(taken[1])):
         raise attributes.spent(session)

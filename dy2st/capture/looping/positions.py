@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from types import CellType
 from typing import Any
@@ -11,19 +12,41 @@ from dy2st.capture.containers.iterables import RuntimeIterable
 from dy2st.capture.looping.loop import capture_loop
 from dy2st.capture.session.session import Session
 from dy2st.capture.values.kinds import is_symbolic
-from dy2st.capture.writes.places import CellPlace
+from dy2st.capture.writes.places import CellPlace, ItemPlace, Place
 
 _POSITION = "<position>"
 
 
+class _Position:
+    """Where a loop is: in a variable of its own, or where an iterator keeps it for the loop that goes on from there."""
+
+    def __init__(self, session: Session, items: RuntimeIterable, start: int) -> None:
+        self._session, self._is_kept = session, items.reached is not None
+        cell = CellType(start)
+        session.allocations.own(cell)
+        self.place: Place = CellPlace(cell, _POSITION) if items.reached is None else ItemPlace(items.reached, "position")
+        self.cells = [] if self._is_kept else [self.place]
+
+    def __call__(self) -> Any:
+        return self.place.read()
+
+    def go_to(self, k: Any) -> None:
+        if self._is_kept:
+            self._session.places.write(self.place)
+        self.place.write(k)
+
+    def end(self) -> None:
+        """Note that an iterator has come to the end: it gives nothing more, even if there is."""
+        if self._is_kept:
+            self.go_to(sys.maxsize)
+
+
 def capture_positions(session: Session, items: RuntimeIterable, body: Any, live: Sequence[str], test: Any, start: int) -> None:
-    position = CellType(start)
-    session.allocations.own(position)
-    place = CellPlace(position, _POSITION)
+    position = _Position(session, items, start)
 
     def more() -> Any:
-        k = position.cell_contents
-        return k < items.length()
+        k = position()
+        return k < items.length() if items.more is None else items.more(k)
 
     def again() -> Any:
         if test is None:
@@ -34,18 +57,31 @@ def capture_positions(session: Session, items: RuntimeIterable, body: Any, live:
         return more() if going else False
 
     def iteration() -> None:
-        k = position.cell_contents
+        k = position()
         item = items.at(k)
-        position.cell_contents = k + 1
+        position.go_to(k + 1)
         body(item)
 
-    cells = [*session.frames.cells_of(body, *([test] if test is not None else [])), place]
+    cells = [*session.frames.cells_of(body, *([test] if test is not None else [])), *position.cells]
     capture_loop(session, again(), again, iteration, cells, [*live, _POSITION])
-    going = items.end is not None and (test is None or test())
+    if items.end is not None or items.reached is not None:
+        _end(items, position, test)
+
+
+def _end(items: RuntimeIterable, position: _Position, test: Any) -> None:
+    """Do what there is to do where a loop has run out of items."""
+
+    def ended() -> None:
+        k = position()
+        position.end()
+        if items.end is not None:
+            items.end(k)
+
+    going = test is None or test()
     if is_symbolic(going):
-        capture_if(going, items.end, nothing, ())
-    elif going and items.end is not None:
-        items.end()
+        capture_if(going, ended, nothing, ())
+    elif going:
+        ended()
 
 
 def nothing() -> None:

@@ -25,10 +25,11 @@ from dy2st.capture.branching import keys, lookup, optional, tensor_keys, unions
 from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.containers import ranges, set_views, tuples
 from dy2st.capture.containers.iterables import RuntimeIterable
+from dy2st.capture.containers.wide_dicts import RuntimeView
 from dy2st.capture.environment.users_code import has_own, user_method
-from dy2st.capture.looping import iteration, iterators
+from dy2st.capture.looping import iteration, iterators, zipping
 from dy2st.capture.looping.truth import truth
-from dy2st.capture.operators import plain_identity
+from dy2st.capture.operators import plain_identity, wide_tables
 from dy2st.capture.session.session import Session, current, need
 from dy2st.capture.texts import methods
 from dy2st.capture.types import tensor_classes
@@ -101,6 +102,8 @@ def equal(left: Any, right: Any) -> Any:
     for union, other in ((left, lambda option: equal(option, right)), (right, lambda option: equal(left, option))):
         if isinstance(union, TaggedUnion):
             return session.over(union, other)
+    if wide_tables.are_wide(session, left, right):
+        return wide_tables.equal(left, right, equal)
     for table, rest in ((left, right), (right, left)):
         if optional.is_open(table, "__eq__"):
             return optional.case_split(session, table, functools.partial(equal, rest))
@@ -209,7 +212,7 @@ def equal_lists(session: Session, left: Any, right: Any) -> Any:
             result = same(session, *pair)
 
         session.allocations.own_variables(look)
-        iteration.capture_for(iteration.zip_(a, b), look, ("result",), going)
+        iteration.capture_for(zipping.zip_(a, b), look, ("result",), going)
         return result
 
     return capture_if_exp(a.length() == b.length(), items, lambda: False)
@@ -263,8 +266,10 @@ def in_(value: Any, container: Any) -> Any:
         return methods.contains_text(session, container, value)
     if isinstance(container, ranges.RuntimeRange) or ranges.is_asked_at_runtime(container, value):
         return ranges.contains(session, container, value)
+    if isinstance(container, RuntimeView) and container.name == "keys":
+        return in_(value, container.table)
     known = session.lists.of(container) is not None and not has_own(container, "__contains__")
-    if known or isinstance(container, RuntimeIterable):
+    if known or isinstance(container, (RuntimeIterable, RuntimeView)):
         return position(session, container, value) >= 0
     return _in_plain(session, value, container)
 

@@ -19,6 +19,7 @@ from dy2st.capture.attributes.attributes import spent
 from dy2st.capture.branching import unions
 from dy2st.capture.containers.iterables import Columns, RuntimeIterable, Stream
 from dy2st.capture.containers.ranges import RuntimeRange
+from dy2st.capture.containers.wide_dicts import RuntimeView
 from dy2st.capture.environment.plain_values import CONSTANTS
 from dy2st.capture.environment.sources import referent
 from dy2st.capture.environment.users_code import is_heap_type, is_library
@@ -37,6 +38,7 @@ from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, RuntimeList, Stale, 
 from dy2st.capture.values.texts import Text
 from dy2st.capture.writes import orders
 from dy2st.capture.writes.places import CellPlace, ContentsPlace
+from dy2st.capture.writes.ranks import Ranks
 from dy2st_runtime.ir.flattening import ANY_FACTORY, attributes, is_followed, kind_of_table, parts_of
 from dy2st_runtime.ir.structure import (
     Absent,
@@ -254,8 +256,9 @@ class Describer:
             result = describe(tuple(part(item, what) for item in items))
             is_new = made_functions.is_recreated(self.session, type(value))
             return InstanceOf((self.describe(type(value), what), result)) if is_new else result
-        if is_view(value):
-            return CollectionOf(name_of(value), (self.describe(self.session.places.views.table(value), what),))
+        if is_view(value) or isinstance(value, RuntimeView):
+            table = value.table if isinstance(value, RuntimeView) else self.session.places.views.table(value)
+            return CollectionOf(name_of(value), (self.describe(table, what),))
         if isinstance(value, (FunctionType, type)) and made_functions.is_recreated(self.session, value):
             return self._function(value, what) if isinstance(value, FunctionType) else self._class(value, what)
         if isinstance(value, (RuntimeIterable, Columns)) or (isinstance(value, slice) and _is_of_program(value)):
@@ -308,11 +311,22 @@ class Describer:
 
     def _each_order(self, table: dict[Any, Any], what: str) -> Structure:
         """Return a dict whose keys are in one of several orders: one of as many dicts."""
-        self.session.blocks.key_orders.check(table, self.session.here(), orders.is_unknown)
-        if not isinstance(order := self.session.blocks.key_orders.of(table), TaggedUnion):
+        if not self.session.blocks.key_orders.are_ranked:
+            self.session.blocks.key_orders.check(table, self.session.here(), orders.is_unknown)
+        order = self.session.blocks.key_orders.of(table)
+        if isinstance(order, Ranks):
+            return self._by_ranks(table, what)
+        if not isinstance(order, TaggedUnion):
             return self._known(orders.reordered(table, order), what)
         ways = tuple(self._known(orders.reordered(table, option), what) for option in order.options.values())
         return TaggedUnionOf(self.describe(order.tag, what), tuple(order.options), ways)
+
+    def _by_ranks(self, table: dict[Any, Any], what: str) -> Structure:
+        """Return a dict of which the program tells the ranks of the keys."""
+        copy = storage.copy_of(table)
+        keys = [key for key, value in storage.plain(table).items() if not isinstance(value, Undefined)]
+        ranks = dict(zip(keys, self.session.blocks.key_orders.ranks(self.session, table, keys)))
+        return CollectionOf("ordered", (TupleOf((self._known(copy, what), self._known(ranks, what))),))
 
     def _each_order_of_attributes(self, value: Any, order: Any, what: str) -> Structure:
         """Return an object whose attributes are in one of several orders: one of as many objects."""

@@ -17,7 +17,7 @@ from dy2st.capture.values.abstract_objects import AbstractSet
 from dy2st.capture.values.storage import MISSING
 from dy2st.capture.values.symbolic import TaggedUnion, Undefined
 from dy2st.capture.writes import orders
-from dy2st.capture.writes.places import AttributePlace, CellPlace, ContentsPlace, ItemPlace, LoggedOrder, Place
+from dy2st.capture.writes.places import AttributePlace, CellPlace, ContentsPlace, ItemPlace, Place, RankedOrder
 from dy2st.capture.writes.undo_log import Write
 from dy2st_runtime.ir.flattening import attributes, is_followed
 from dy2st_runtime.ir.program import Effect, Location
@@ -168,7 +168,7 @@ def _place_in(place: Place) -> Callable[[Any], Any]:
             return ContentsPlace
         case orders.LastPlace():
             return orders.LastPlace
-        case LoggedOrder(_, first, keys):
-            return lambda target: LoggedOrder(target, first, keys)
+        case RankedOrder():
+            return RankedOrder
         case _:
             return lambda target: place

@@ -9,7 +9,7 @@ import dataclasses
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import FunctionType
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -22,12 +22,12 @@ from dy2st.capture.outputs.description import Describer
 from dy2st.capture.outputs.effects import Writer, effects_of
 from dy2st.capture.session.session import Session
 from dy2st.capture.values import storage
-from dy2st.capture.values.signals import NeedsKeyLog
+from dy2st.capture.values.signals import NeedsRanks
 from dy2st.capture.values.storage import MISSING
 from dy2st.capture.values.symbolic import may_be_undefined
 from dy2st.capture.writes import orders
 from dy2st.capture.writes.gradient_slots import GradientSlot
-from dy2st.capture.writes.places import AttributePlace, CellPlace, ContentsPlace, ItemPlace, LoggedOrder, Place
+from dy2st.capture.writes.places import AttributePlace, CellPlace, ContentsPlace, ItemPlace, Place, RankedOrder
 from dy2st.capture.writes.undo_log import UndoLog, Write
 from dy2st_runtime.ir.program import Effect
 from dy2st_runtime.ir.structure import Leaf, Structure
@@ -157,7 +157,7 @@ def outside(session: Session, undo_log: UndoLog) -> list[Write]:
         if isinstance(write.place, (ItemPlace, ContentsPlace)) and session.blocks.key_orders.is_reordered(
             write.place.owner, keys.get(id(write.place.owner), ())
         ):
-            order = _logged(session, write.place)
+            order = _ranked(session, write.place)
             if order is not None:
                 results[order.place.key] = order
             else:
@@ -166,10 +166,10 @@ def outside(session: Session, undo_log: UndoLog) -> list[Write]:
     for table in session.blocks.key_orders.tables():  # of which the keys may have changed places only
         place = ContentsPlace(table)
         if session.tracker.source_of(table) is not None and not _is_inside(session, place):
-            order = _logged(session, place)
+            order = _ranked(session, place)
             written = Write(place, None, table) if order is None else order
             results.setdefault(written.place.key, written)
-    orders_last = sorted(results.values(), key=lambda write: isinstance(write.place, LoggedOrder))
+    orders_last = sorted(results.values(), key=lambda write: isinstance(write.place, RankedOrder))
     return [*orders_last, *_last(session, results.values())]
 
 
@@ -182,23 +182,22 @@ def _keys_of(writes: Iterable[Write]) -> dict[int, list[Any]]:
     return keys
 
 
-def _logged(session: Session, place: ItemPlace | ContentsPlace) -> Write | None:
+def _ranked(session: Session, place: ItemPlace | ContentsPlace) -> Write | None:
     """Return what puts the keys of a dict from outside in order once its items are written, if that is better than to write it for
     each order and each set of keys that it may have.
 
     Raises:
-        NeedsKeyLog: the capture has to note the order.
+        NeedsRanks: the capture has to know the ranks of the keys.
     """
     table, key_orders = place.owner, session.blocks.key_orders
-    source = session.tracker.source_of(table) if isinstance(table, dict) else None
-    if source is None:
+    if not isinstance(table, dict) or session.tracker.source_of(table) is None:
         return None
     is_open = sum(map(may_be_undefined, storage.plain(table).values())) > _MOST_OPTIONAL
     if not is_open and not orders.is_unknown(key_orders.of(table)):
         return None
-    if source.name not in session.request.logged:
-        raise NeedsKeyLog(source.name)
-    return None if key_orders.logs is None else key_orders.logs.order(table)
+    if not key_orders.are_ranked:
+        raise NeedsRanks
+    return Write(cast(Place, RankedOrder(table)), None, dict(key_orders.now(table).of))
 
 
 def _last(session: Session, writes: Iterable[Write]) -> Iterator[Write]:

@@ -277,7 +277,8 @@ class CaptureShapes(ShapeEnv):
             holds = self._known(test)
             fits = [holds in (None, is_first) and self._known(way) is not False for way, is_first in zip(of_ways, (True, False))]
             if fits[0] != fits[1]:
-                self.learn(test if fits[0] else sympy.Not(test))
+                if holds is None:  # what is known already would have the fact learned again, and that this
+                    self.learn(test if fits[0] else sympy.Not(test))
                 self.learn(of_ways[0 if fits[0] else 1])
             elif all(fits):
                 self._undecided[fact] = None

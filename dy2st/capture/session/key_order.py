@@ -12,6 +12,8 @@ tagged union has options nobody knows which it is, and what asks is refused.
 from __future__ import annotations
 
 import dataclasses
+import functools
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, Protocol, cast
@@ -20,11 +22,11 @@ import torch
 
 from dy2st import errors
 from dy2st.capture.values import storage
+from dy2st.capture.values.signals import NeedsRanks
 from dy2st.capture.values.symbolic import Choosing, Order, TaggedUnion, Undefined, may_be_undefined, same_keys
 from dy2st.capture.writes.orders import (
     MOVED,
     Known,
-    Logs,
     completed,
     each,
     in_order,
@@ -35,9 +37,11 @@ from dy2st.capture.writes.orders import (
     same,
 )
 from dy2st.capture.writes.places import AttributePlace, ContentsPlace, ItemPlace, Place
+from dy2st.capture.writes.ranks import FIRST, Ranks, changes
 from dy2st.capture.writes.undo_log import UndoLog, Write
 from dy2st_runtime.ir.flattening import children, shallow
 from dy2st_runtime.ir.unflattening import unflatten
+from dy2st_runtime.primitives import scalars
 
 
 class _Lists(Protocol):
@@ -51,6 +55,28 @@ class Asking(Choosing, Protocol):
     def lists(self) -> _Lists: ...
 
     def here(self) -> errors.Location | None: ...
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RankPlace:
+    """The rank of a key in a dict."""
+
+    orders: KeyOrders
+    owner: Any
+    item: Any
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return ("rank", id(self.owner), self.item)
+
+    def read(self) -> Any:
+        return self.orders.now(self.owner).parts().get(self.item, FIRST)
+
+    def write(self, value: Any) -> None:
+        self.orders.put(self.owner, self.orders.now(self.owner).with_part(self.item, value))
+
+    def __str__(self) -> str:
+        return "the order of a dict's keys"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -79,9 +105,10 @@ class KeyOrders:
 
     def __init__(self) -> None:
         self._known: Known = {}
+        self.are_ranked = False
+        """Whether orders are told by ranks."""
         self.asked: set[tuple[Any, ...]] = set()
         """The keys, in order, of the dicts whose order was asked."""
-        self.logs: Logs | None = None
         self.changes = 0
         """How often an order was put by now."""
         self._together: dict[int, tuple[Any, object]] = {}
@@ -105,6 +132,9 @@ class KeyOrders:
     def of(self, table: Any) -> Any:
         """Return the order of a dict's keys; ``None`` if it is that of the Python object."""
         _, order = self._known.get(id(table), (None, None))
+        if isinstance(order, Ranks):
+            constant = order.constant_order(storage.keys_of(table))
+            order = order if constant is None else Order(tuple(constant))
         if (
             order is None
             or dict.__len__(table) < 2
@@ -114,6 +144,29 @@ class KeyOrders:
         ):
             return None
         return order
+
+    def ways(self, table: Any) -> int:
+        """Return in how many orders the keys of a dict may be."""
+        order = self.of(table)
+        if isinstance(order, Ranks) or is_unknown(order):
+            return math.factorial(dict.__len__(table))
+        return len(order.options) if isinstance(order, TaggedUnion) else 1
+
+    def ranks(self, session: Asking, table: Any, keys: Sequence[Any]) -> list[Any]:
+        """Return a number for each of some keys of a dict: a lower one for a key that comes before another."""
+        order = self.asks(table)
+        if isinstance(order, Ranks):
+            return [order.completed(keys).of[key] for key in keys]
+        self.check_order(order, session.here(), is_unknown)
+        if isinstance(order, TaggedUnion):
+            return [self._rank(session, table, order, key) for key in keys]
+        return _ranks(table, order, keys)
+
+    def _rank(self, session: Asking, table: Any, order: TaggedUnion, key: Any) -> Any:
+        *others, (_, result) = ((tag, _ranks(table, option, (key,))[0]) for tag, option in order.options.items())
+        for tag, rank in others:
+            result = session.number(scalars.where, (order.tag == tag, rank, result), "int")
+        return result
 
     def asks(self, table: Any) -> Any:
         """Return the same, for code that asks for the order."""
@@ -140,7 +193,8 @@ class KeyOrders:
         """Return the order of a dict's keys."""
         present = [key for key, value in storage.plain(table).items() if not isinstance(value, Undefined)]
         if not self._is_of_object(table):
-            return completed(self.of(table), present)
+            known = self._known.get(id(table), (None, None))[1] if self.are_ranked else self.of(table)
+            return completed(known, present, ranked=self.are_ranked)
         return self._order_of_attributes(table, self._known, present)
 
     def _is_of_object(self, table: Any) -> bool:
@@ -160,13 +214,15 @@ class KeyOrders:
     def put(self, table: dict[Any, Any], order: Any) -> None:
         """From now on the keys of a dict are in an order."""
         self.changes += 1
+        if self.are_ranked and isinstance(order, Order) and not self._is_of_object(table):
+            order = Ranks.begun(in_order(table, order))
         self._known[id(table)] = table, order
 
     def follow(self, value: Any, table: Any) -> Any:
         """Return a copy of a dict has its keys in the same order; gives the copy."""
         order = self.of(table)
         if order is not None:
-            self.put(value, order)
+            self.put(value, self._known[id(table)][1])
         return value
 
     def follow_object(self, obj: Any, value: Any) -> None:
@@ -185,11 +241,8 @@ class KeyOrders:
         table = place.owner
         if isinstance(place, AttributePlace):
             self._begin_attributes(table)
-        elif isinstance(table, dict) and not storage.is_namespace(table):
-            if id(table) not in self._first:
-                self._first[id(table)] = table, [*storage.keys_of(table)]
-            if self.logs is not None:
-                self.logs.begin(place)
+        elif isinstance(table, dict) and not storage.is_namespace(table) and id(table) not in self._first:
+            self._first[id(table)] = table, [*storage.keys_of(table)]
 
     def _begin_attributes(self, owner: Any) -> None:
         if not isinstance(owner, (torch.Tensor, ModuleType)):
@@ -251,15 +304,8 @@ class KeyOrders:
         left = [key for key in (*first, *(key for key in written if key not in first)) if key in now]
         return not same_keys(left, [*now][: len(left)])
 
-    def put_in(self, table: dict[Any, Any], key: Any) -> None:
-        """Note that the code puts a key into a dict, be it there already or not."""
-        if self.logs is not None:
-            self.logs.put(table, key)
-
     def removed(self, table: dict[Any, Any], key: Any) -> None:
         """Note that a key is taken out: if it comes back, it comes last."""
-        if self.logs is not None:
-            self.logs.removed(table, key)
         if id(table) in self._known:
             self.put(table, each(self._known[id(table)][1], lambda order: order.without(key)))
 
@@ -287,6 +333,9 @@ class KeyOrders:
         """
         if may_be_undefined(dict.get(table, key)):
             order = self.now(table)
+            if isinstance(order, Ranks):
+                self.put(table, order.with_last(key, lambda before, after: choose(table[key], before, after)))
+                return
             others = {MOVED, *(other for other, value in storage.plain(table).items() if presence(value) is not False)}
             after = each(order, lambda one: one.with_behind(key, others))
             if not same(order, after) and not self._are_together(table, key):
@@ -314,15 +363,21 @@ class KeyOrders:
         tables |= {number: table for number, (table, owner, _) in self._attributes.items() if id(owner) in owners}
         for table in tables.values():
             if isinstance(table, dict) and not storage.is_namespace(table) and not is_new(self._owner(table)):
-                place, new, old = OrderPlace(self, table), self.now(table), self._old(table, mark, writes, undo_log)
-                if not same(old, new):
-                    results[place.key] = Write(cast(Place, place), old, new)
+                new, old = self.now(table), self._old(table, mark, writes, undo_log)
+                for place, was, now in self._changes(table, old, new):
+                    results[place.key] = Write(cast(Place, place), was, now)
         return results
+
+    def _changes(self, table: dict[Any, Any], old: Any, new: Any) -> list[tuple[OrderPlace | RankPlace, Any, Any]]:
+        """Return the places in which two orders differ, with what each has there."""
+        if isinstance(new, Ranks):
+            return [(RankPlace(self, table, key), *pair) for key, pair in changes(old, new).items()]
+        return [] if same(old, new) else [(OrderPlace(self, table), old, new)]
 
     def _old(self, table: dict[Any, Any], mark: Known, writes: Mapping[tuple[Any, ...], Write], undo_log: UndoLog) -> Any:
         """Return the order that a block has found."""
         if not self._is_of_object(table):
-            return order_before(table, mark, writes, undo_log.contents_before(table))
+            return order_before(table, mark, writes, undo_log.contents_before(table), ranked=self.are_ranked)
         owner = self._owner(table)
         names = undo_log.names_before(owner) or storage.names(owner)
         before = next((names for one, names in zip(storage.tables(owner), names) if one is table), ())
@@ -336,9 +391,31 @@ class KeyOrders:
         self.check(table, session.here(), is_unknown)
         if isinstance(order, Order):
             return use(reordered(table, order))
+        if isinstance(order, Ranks):
+            return self._in_each_order(session, table, order, use)
         if len({Order(tuple(in_order(table, option))) for option in order.options.values()}) == 1:
             return use(reordered(table, next(iter(order.options.values()))))
         return session.over(order, lambda option: use(reordered(table, option)))
+
+    def _in_each_order(self, session: Asking, table: Any, ranks: Ranks, use: Callable[[Any], Any]) -> Any:
+        """Do something with a dict of few keys, once for each order: each key is put where it belongs among those before it."""
+        keys = [key for key, value in storage.plain(table).items() if not isinstance(value, Undefined)]
+        of = ranks.completed(keys).of
+
+        def put(others: list[Any], number: int) -> Any:
+            if number == len(keys):
+                return use(reordered(table, Order(tuple(others))))
+            return at(others, number, len(others))
+
+        def at(others: list[Any], number: int, place: int) -> Any:
+            here = functools.partial(put, [*others[:place], keys[number], *others[place:]], number + 1)
+            if place == 0:
+                return here()
+            tag = session.number(scalars.where, (of[keys[number]] > of[others[place - 1]], 1, 0), "int")
+            ways = {1: here, 0: functools.partial(at, others, number, place - 1)}
+            return session.over(session.new_union(tag, ways), lambda way: way())
+
+        return put([], 0)
 
     def told(self, session: Asking, value: Any, is_kept: Callable[[Any], bool], known: dict[int, tuple[Any, Any]]) -> Any:
         """Return a value of which another is made, with what tells their order for the dicts in it: one of several, each with one
@@ -392,9 +469,16 @@ class KeyOrders:
 
     def check_order(self, order: Any, here: errors.Location | None, refused: Callable[[Any], bool]) -> None:
         """Check the same, given the order."""
+        if is_unknown(order) and not self.are_ranked:
+            raise NeedsRanks
         if refused(order):
             raise errors.CaptureError(
                 "the order of a dict's keys depends on a branch or loop, and is used",
                 here,
                 fix="write the keys in the same order on all ways, or give all of them a value before",
             )
+
+
+def _ranks(table: Any, order: Order | None, keys: Sequence[Any]) -> list[int]:
+    first = {key: place for place, key in enumerate(storage.keys_of(table) if order is None else in_order(table, order))}
+    return [first[key] for key in keys]

@@ -13,7 +13,7 @@ from dy2st.capture.environment.capture_lock import CAPTURE_LOCK
 from dy2st.capture.recording.position import Position
 from dy2st.capture.session.allocations import Allocations
 from dy2st.capture.session.blocks import Blocks
-from dy2st.capture.session.key_order import OrderPlace
+from dy2st.capture.session.key_order import OrderPlace, RankPlace
 from dy2st.capture.session.outside import Outside
 from dy2st.capture.session.regions import Region
 from dy2st.capture.types import tensor_traits
@@ -183,7 +183,7 @@ class WrittenPlaces:
 
     def put(self, place: Place, value: Any) -> None:
         """Write what a control-flow statement leaves in a place; what is not bound does not exist there, save for a variable."""
-        if isinstance(place, OrderPlace):
+        if isinstance(place, (OrderPlace, RankPlace)):
             self.views.check(place.owner, self._position.here())
             place.write(value)
             return

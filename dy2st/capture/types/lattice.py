@@ -34,7 +34,7 @@ from dy2st.capture.types.value_types import (
     UnboundType,
 )
 from dy2st.capture.values.abstract_objects import AbstractTuple
-from dy2st.capture.values.kinds import is_number, number_kind
+from dy2st.capture.values.kinds import is_mutable, is_number, number_kind
 from dy2st.capture.values.symbolic import Order, RuntimeList, TaggedUnion, Undefined, is_out_of_date, runtime_list
 from dy2st.capture.values.texts import RuntimeString, Text
 from dy2st_runtime.ir.flattening import children, shallow
@@ -59,8 +59,8 @@ def telling_apart(names: frozenset[str]) -> Iterator[None]:
 
 
 _MAX_OPTIONS = 8
-_MAX_KEYS = 64
-"""Of keys that a dict has: their number does not grow with each look at a loop."""
+_MAX_KNOWN = 64
+"""Of keys that a dict has, and of objects that are there already: their number does not grow with each look at a loop."""
 
 
 def type_of(value: Any, is_kept: Callable[[Any], bool] = lambda container: False) -> Type:
@@ -153,7 +153,8 @@ def _with_option(options: tuple[Type, ...], new: Type, single: tuple[type, ...])
         return (*rest, StringType())
     if len(options) >= _MAX_OPTIONS and isinstance(new, OrderType):
         return (OrderType(Order(None)),)
-    if len(options) >= (_MAX_KEYS if _is_key(new) and all(map(_is_key, options)) else _MAX_OPTIONS):
+    known = sum(map(_is_known, (new, *options)))
+    if len(options) - known >= _MAX_OPTIONS or len(options) >= (_MAX_KNOWN if known else _MAX_OPTIONS):
         kinds = ", ".join(map(text, options[:2]))
         raise Mismatch(f"more than {_MAX_OPTIONS} kinds of values on different paths: {kinds} and so on")
     return (*options, new)
@@ -168,9 +169,11 @@ def _are_objects_apart(a: Type, b: Type) -> bool:
     return first.factory is not second.factory or set(first.fields) != set(second.fields)
 
 
-def _is_key(a: Type) -> bool:
-    """Tell whether a type is that of a key which a dict has."""
-    return isinstance(a, SameType) and hasattr(type(a.value), "__dy2st_key__")
+def _is_known(a: Type) -> bool:
+    """Tell whether a type is that of a key which a dict has, or of an object that is there already; or of nothing."""
+    if isinstance(a, UnboundType):
+        return True
+    return isinstance(a, SameType) and (hasattr(type(a.value), "__dy2st_key__") or is_mutable(a.value))
 
 
 def _is_string(a: Type) -> bool:

@@ -71,6 +71,16 @@ _ASKING: tuple[Any, ...] = (list, tuple, iter, enumerate, reversed, zip, map, fi
 _OBJECTS_OWN = tuple(getattr(kind, name) for kind in (object, type, torch.nn.Module) for name in ("__setattr__", "__delattr__"))
 
 
+_GOING_THROUGH: tuple[Any, ...] = (
+    list, tuple, iter, enumerate, reversed, zip, map, filter, sorted, set, frozenset, sum, any, all, min, max, next,
+)  # fmt: skip
+
+
+def goes_through(function: Any) -> bool:
+    """Tell whether a function asks a dict for its keys one after the other, and for nothing else."""
+    return any(function is known for known in _GOING_THROUGH) or getattr(function, "__name__", None) in _STEPPING
+
+
 _PASSING_ON: tuple[Any, ...] = (
     enumerate, zip, reversed, map, filter, len, iter, setattr, type, functools.reduce, next, dataclasses.replace, *_OBJECTS_OWN,
     contextvars.ContextVar.get, contextvars.ContextVar.set,

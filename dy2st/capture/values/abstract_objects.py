@@ -55,6 +55,7 @@ GENERATOR = _nothing()
 """A generator that gives nothing."""
 _EXAMPLES: tuple[Any, ...] = (
     GENERATOR, map(id, ()), filter(None, ()), zip(), enumerate(()), iter([]), iter(()), iter({}), iter(range(0)), reversed([]),
+    iter({}.values()), iter({}.items()), iter(collections.OrderedDict()), reversed({}), reversed({}.values()), reversed({}.items()),
 )  # fmt: skip
 _ITERATORS: dict[type, Any] = {type(example): example for example in _EXAMPLES}
 

@@ -39,12 +39,11 @@ class NeedsAbstract(Signal):
         self.name = name
 
 
-class NeedsKeyLog(Signal):
-    """The order in which keys come into a dict from outside has to be noted, and the capture starts again."""
+class NeedsRanks(Signal):
+    """The order of the keys of a dict has to be told by ranks, and the capture starts again."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"the order of the keys of {name} depends on a branch or loop")
-        self.name = name
+    def __init__(self) -> None:
+        super().__init__("the keys of a dict may be in more orders than are written out")
 
 
 class NeedsRecords(Signal):

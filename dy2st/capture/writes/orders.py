@@ -5,12 +5,13 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from dy2st.capture.values import storage
 from dy2st.capture.values.storage import MISSING
 from dy2st.capture.values.symbolic import Order, TaggedUnion, Undefined
-from dy2st.capture.writes.places import ContentsPlace, ItemPlace
+from dy2st.capture.writes.places import ItemPlace
+from dy2st.capture.writes.ranks import Ranks
 from dy2st.capture.writes.undo_log import Write
 
 Known = dict[int, tuple[dict[Any, Any], Any]]
@@ -41,20 +42,14 @@ class LastPlace:
         return "the order of the attributes of an object"
 
 
-class Logs(Protocol):
-    """Notes in the program when keys come and go; see :class:`~dy2st.capture.containers.key_logs.KeyLogs`."""
-
-    def begin(self, place: ItemPlace | ContentsPlace) -> None: ...
-
-    def put(self, table: Any, key: Any) -> None: ...
-
-    def removed(self, table: Any, key: Any) -> None: ...
-
-    def order(self, table: Any) -> Write | None: ...
+_FEW = 3
+"""Keys with ranks may be in so many orders that each is looked at."""
 
 
 def is_unknown(order: Any) -> bool:
     """Tell whether nobody knows which of many orders it is."""
+    if isinstance(order, Ranks):
+        return len(order.of) > _FEW
     options = order.options.values() if isinstance(order, TaggedUnion) else (order,)
     return any(isinstance(option, Order) and option.keys is None for option in options)
 
@@ -79,21 +74,25 @@ def reordered(table: dict[Any, Any], order: Order) -> dict[Any, Any]:
     return copy
 
 
-def order_before(table: dict[Any, Any], mark: Known, writes: Mapping[tuple[Any, ...], Write], whole: dict[Any, Any] | None) -> Any:
+def order_before(
+    table: dict[Any, Any], mark: Known, writes: Mapping[tuple[Any, ...], Write], whole: dict[Any, Any] | None, *, ranked: bool
+) -> Any:
     """Return the order that a block has found; ``whole`` is what was in a dict of which the block has written all."""
     known = mark.get(id(table), (None, None))[1]
     if whole is not None:
-        return completed(known, [key for key, value in whole.items() if not isinstance(value, Undefined)])
+        return completed(known, [key for key, value in whole.items() if not isinstance(value, Undefined)], ranked=ranked)
     olds = {
         write.place.item: write.old
         for write in writes.values()
         if isinstance(write.place, ItemPlace) and write.place.owner is table
     }
-    return completed(known, [key for key, value in storage.plain(table).items() if _is_there(olds.get(key, value))])
+    return completed(known, [key for key, value in storage.plain(table).items() if _is_there(olds.get(key, value))], ranked=ranked)
 
 
-def completed(order: Any, keys: Sequence[Any]) -> Any:
-    """Return an order of some keys: those that it does not have come last."""
+def completed(order: Any, keys: Sequence[Any], *, ranked: bool = False) -> Any:
+    """Return an order of some keys, or if asked their ranks: those that it does not have come last."""
+    if isinstance(order, Ranks) or ranked:
+        return Ranks.begun(keys) if order is None else order.completed(keys)
     if order is None:
         return Order(tuple(keys))
     return each(order, lambda one: one if one.keys is None else _with_all(one, keys))
@@ -120,6 +119,8 @@ def _is_there(value: Any) -> bool:
 
 
 def each(order: Any, change: Callable[[Order], Order]) -> Any:
+    if isinstance(order, Ranks):
+        return change(order)  # type: ignore[arg-type]
     if isinstance(order, TaggedUnion):
         return TaggedUnion(order.session, order.tag, {tag: change(option) for tag, option in order.options.items()})
     return change(order)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from types import CellType, FunctionType
-from typing import Any, ClassVar
+from typing import Any
 
 from dy2st.capture.values import storage
 from dy2st.capture.values.storage import MISSING
-from dy2st.errors import Dy2stError
 from dy2st.names import Operators
+from dy2st_runtime.ir.unflattening import in_order
 
 ACTS_FOR_USER = False
 
@@ -139,45 +139,24 @@ class ContentsPlace:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class LoggedOrder:
-    """The order of the keys of a dict, of which the program has noted what came and went.
+class RankedOrder:
+    """The order of the keys of a dict, which the program tells by their ranks.
 
     Attributes:
         owner: the dict.
-        first: its keys before the call.
-        keys: those that are noted by their positions here: twice that, and one more for a key that was taken out.
     """
 
     owner: Any
-    first: tuple[Any, ...]
-    keys: tuple[Any, ...]
-
-    BEGIN: ClassVar[int] = -1
-    PUT: ClassVar[int] = 0
-    TAKEN: ClassVar[int] = 1
 
     @property
     def key(self) -> tuple[Any, ...]:
-        return ("logged order", id(self.owner))
+        return ("ranked order", id(self.owner))
 
     def read(self) -> Any:
         return ()
 
     def write(self, value: Any) -> None:
-        now = dict.fromkeys(self.first)
-        for event in value[1:]:
-            if event % 2 == self.TAKEN:
-                now.pop(self.keys[event // 2], None)
-            else:
-                now.setdefault(self.keys[event // 2])
-        base = storage.base_of(self.owner)
-        kept = [key for key in now if dict.__contains__(self.owner, key)]
-        if len(kept) < dict.__len__(self.owner):
-            raise Dy2stError("a program has put a key into a dict without noting when")
-        for key in kept:
-            item = dict.__getitem__(self.owner, key)
-            base.__delitem__(self.owner, key)
-            base.__setitem__(self.owner, key, item)
+        in_order(self.owner, value)
 
     def __str__(self) -> str:
         return "the order of a dict's keys"

@@ -8,7 +8,7 @@ import functools
 import operator
 import re
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -215,10 +215,26 @@ COLLECTIONS: dict[str, Callable[[Any], Any]] = {
     **{name: operator.methodcaller(name) for name in ("keys", "values", "items")},
     "numpy.generic": lambda tensor: as_array(tensor)[()],
     "numpy.dtype": np.dtype,
+    "ordered": lambda parts: in_order(*parts),
     "Counter": collections.Counter,
     "defaultdict": lambda parts: collections.defaultdict(*parts),
     **{f"defaultdict({name})": functools.partial(collections.defaultdict, factory) for name, factory in FACTORIES.items()},
 }
+
+
+def in_order(table: Any, ranks: Mapping[Any, int]) -> Any:
+    """Put the keys of a dict in the order of their ranks; gives the dict.
+
+    Example:
+        >>> in_order({"a": 1, "b": 2}, {"a": 5, "b": 3})
+        {'b': 2, 'a': 1}
+    """
+    kind = collections.OrderedDict if isinstance(table, collections.OrderedDict) else dict
+    for key in sorted(kind.keys(table), key=ranks.__getitem__):
+        item = dict.__getitem__(table, key)
+        kind.__delitem__(table, key)
+        kind.__setitem__(table, key, item)
+    return table
 
 
 def collection(kind: str) -> Callable[[Any], Any]:
