@@ -290,7 +290,18 @@ def set_of_numbers(x):
     return len({int(v) for v in x})
 
 
-@CHAPTER.refused("A dict comprehension over an unknown length", NS[:1], error=dy2st.CaptureError, says="a dict of a size")
+@CHAPTER.captured("Set and dict comprehensions over an unknown length, whose keys are a few texts or numbers", NS)
+def dict_of_few_keys(n, x):
+    found = {("even", "odd")[k % 2]: k for k in range(n)}
+    return found, list(found), {k % 2 for k in range(n)}
+
+
+@CHAPTER.refused(
+    "A dict comprehension over an unknown length, whose keys are any numbers",
+    NS[:1],
+    error=dy2st.DataDependentError,
+    says="is put into a dict",
+)
 def dict_of_unknown_size(n, x):
     return {k: x * k for k in range(n)}
 
