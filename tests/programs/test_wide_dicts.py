@@ -173,6 +173,19 @@ def of_pairs(x):
     return dict(pairs), len(set(keys)), collections.Counter(keys), dict.fromkeys(keys, 0), {i % 3 for i in range(len(keys))}
 
 
+def put_in_again(x):
+    d, recent = {}, {}
+    for i in torch.nonzero(x > -3)[:, 0].tolist():
+        d.pop(label(x[i]), None)
+        d[label(x[i])] = i
+        if label(x[i]) in recent:
+            del recent[label(x[i])]
+        recent[label(x[i])] = i
+        if len(recent) > 2:
+            recent.popitem()
+    return list(d), d, recent
+
+
 def largest(x):
     return heapq.nlargest(1, [(float(v), i) for i, v in enumerate(x)]), heapq.nsmallest(1, [float(v) for v in x])
 
@@ -180,7 +193,7 @@ def largest(x):
 @pytest.mark.parametrize(
     "function",
     [counter, arithmetic_of_counters, grouped, optional, chosen, displays, compared, asked, updated, taken_out, least_recent,
-     changed_while_read, left_early, in_a_loop, of_pairs, largest],
+     changed_while_read, left_early, in_a_loop, of_pairs, put_in_again, largest],
     ids=lambda function: function.__name__,
 )  # fmt: skip
 def test_what_is_asked_of_keys_that_tensors_decide(function):

@@ -48,7 +48,7 @@ def _extremes(function: Any, *, reverse: bool) -> None:
 def _are_whole(session: Session, numbers: list[Any]) -> bool:
     known = session.lists.of(numbers)
     if known is not None:
-        return known.element == value_types.NumberType("int")
+        return bool(known.element == value_types.NumberType("int"))
     return all(isinstance(number, (int, torch.SymInt)) for number in numbers)
 
 

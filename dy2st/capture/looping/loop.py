@@ -16,9 +16,9 @@ import torch
 
 from dy2st import errors, training
 from dy2st.capture.branching.branch import join
-from dy2st.capture.diagnostics.access_path import access_path
 from dy2st.capture.diagnostics.attribution import TRACING_ERRORS, is_about_abstracts
-from dy2st.capture.looping.carries import LONGEST, Carries, Carry, cut, leaves, seen_in, tag_after, update
+from dy2st.capture.looping import diverging
+from dy2st.capture.looping.carries import Carries, Carry, leaves, seen_in, tag_after, update
 from dy2st.capture.looping.narrowing import narrow
 from dy2st.capture.looping.older import holds_out_of_date, leaves_unclear, moves_outside
 from dy2st.capture.looping.truth import both, condition
@@ -27,7 +27,7 @@ from dy2st.capture.raising import rests
 from dy2st.capture.raising.exceptions import records
 from dy2st.capture.recording.block import align_operands
 from dy2st.capture.session.session import Session, need
-from dy2st.capture.types import abstract_values, lattice, mismatches, tensor_traits, value_types
+from dy2st.capture.types import abstract_values, tensor_traits, value_types
 from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.signals import NeedsRuntimeList, Unreachable
 from dy2st.capture.values.symbolic import options_of, unpack_list
@@ -133,32 +133,11 @@ def capture_loop(
                 raise
             items = need_list.items
         else:
+            diverging.check_keys(session, carries)
             continue
         session.lists.make(items)
         carries.clear()
-    raise _diverging(session, next((carry for key, carry in carries.items() if kinds.get(key) != carry.kind), None))
-
-
-def _diverging(session: Session, carry: Carry | None) -> errors.LoopVariableError:
-    """Return the error for a variable that is of another kind after each iteration, however often it is looked at."""
-    name = "a variable" if carry is None else f"'{access_path(session, carry.place, carry.initial, carry.final)}'"
-    if carry is not None and carry.place.key[0] == "order":
-        return errors.LoopVariableError(
-            "the keys of a dict may come in more and more orders with each iteration of this loop",
-            session.here(),
-            seen=f"{name}: items are put in, or taken out and put in again, where a tensor decides",
-            fix="give the dict all its keys before the loop and set their values in it, or keep a list of pairs",
-        )
-    return errors.LoopVariableError(
-        f"{name} is another kind of value after each iteration of this loop",
-        session.here(),
-        seen=None if carry is None else f"{mismatches.text(lattice.type_of(carry.initial))} before, then {_shortened(carry.kind)}",
-        fix=f"give {name} its final dtype, number of dimensions and structure before the loop",
-    )
-
-
-def _shortened(kind: value_types.Type) -> str:
-    return cut(mismatches.text(kind), LONGEST)
+    raise diverging.error(session, next((carry for key, carry in carries.items() if kinds.get(key) != carry.kind), None))
 
 
 def _attempt(
