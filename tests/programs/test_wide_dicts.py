@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import copy
 import heapq
 
 import pytest
@@ -173,6 +174,49 @@ def of_pairs(x):
     return dict(pairs), len(set(keys)), collections.Counter(keys), dict.fromkeys(keys, 0), {i % 3 for i in range(len(keys))}
 
 
+def other_kinds(x):
+    d = counted(x)
+    more = collections.defaultdict(int, d)
+    more["new"] += 1
+    total = collections.Counter({"z": 1})
+    total.update(d)
+    return collections.Counter(d), list(collections.Counter(d)), more, list(total), copy.deepcopy(d), copy.copy(d)
+
+
+def of_two_orders(x):
+    d = {}
+    if x[0] > 0:
+        d["a"] = 1
+        d["b"] = 2
+    else:
+        d["b"] = 3
+        d["a"] = 4
+    return list(collections.Counter(d)), list(copy.deepcopy(d))
+
+
+def emptied(x):
+    d, taken = counted(x), []
+    moved = collections.OrderedDict()
+    while d:
+        key, value = d.popitem()
+        taken.append((key, value))
+        moved[key] = value
+        moved.move_to_end(key, last=len(taken) % 2 == 0)
+    return taken, d, list(moved)
+
+
+def handled(x):
+    d = {}
+    try:
+        for i in range(4):
+            d[label(x[i])] = i
+            if x[i] < -1:
+                raise ValueError(label(x[i]))
+    except ValueError as error:
+        return str(error), list(d), d
+    return "ok", list(d), d
+
+
 def put_in_again(x):
     d, recent = {}, {}
     for i in torch.nonzero(x > -3)[:, 0].tolist():
@@ -193,7 +237,7 @@ def largest(x):
 @pytest.mark.parametrize(
     "function",
     [counter, arithmetic_of_counters, grouped, optional, chosen, displays, compared, asked, updated, taken_out, least_recent,
-     changed_while_read, left_early, in_a_loop, of_pairs, put_in_again, largest],
+     changed_while_read, left_early, in_a_loop, of_pairs, other_kinds, of_two_orders, emptied, handled, put_in_again, largest],
     ids=lambda function: function.__name__,
 )  # fmt: skip
 def test_what_is_asked_of_keys_that_tensors_decide(function):

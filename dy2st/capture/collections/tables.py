@@ -251,9 +251,11 @@ def _count(session: Session, table: Any, source: Any, sign: int) -> None:
 
     if not isinstance(source, Mapping):
         _for_each(session, source, count)
-        return
-    for key, times in source.items():
-        count(key, times)
+    elif wide_dicts.is_wide(session, source) or session.blocks.key_orders.asks(source) is not None:
+        _for_each(session, wide_dicts.view(source, "items"), lambda pair: count(*pair))
+    else:
+        for key, times in source.items():
+            count(key, times)
 
 
 def _looked_at(session: Session, source: Any) -> Any:

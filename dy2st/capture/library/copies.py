@@ -32,7 +32,7 @@ from dy2st.capture.types import value_types
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import AbstractObject
 from dy2st.capture.values.storage import MISSING
-from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, RuntimeList, TaggedUnion, may_be_undefined
+from dy2st.capture.values.symbolic import PLAIN_VALUES, SYMBOLIC_NUMBERS, RuntimeList, TaggedUnion, may_be_undefined
 from dy2st.capture.values.texts import Text
 from dy2st.capture.writes.places import ContentsPlace
 from dy2st_runtime.ir.flattening import attributes
@@ -115,6 +115,8 @@ class _Deep:
             self.tensors.append((source, real))
 
     def _union(self, part: TaggedUnion) -> Any:
+        if all(isinstance(option, PLAIN_VALUES) for option in part.options.values()):
+            return part
         if may_be_undefined(part):
             raise errors.CaptureError(
                 "a deep copy of an object with an attribute or item that is there on some ways only",

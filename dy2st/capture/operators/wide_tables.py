@@ -13,7 +13,7 @@ from dy2st.capture.containers import wide_dicts
 from dy2st.capture.environment.users_code import has_own
 from dy2st.capture.session.session import Session, need
 from dy2st.capture.values import storage
-from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, Undefined, options_of
+from dy2st.capture.values.symbolic import PLAIN_VALUES, Undefined, options_of
 from dy2st_runtime.primitives import scalars
 
 
@@ -26,7 +26,7 @@ def are_wide(session: Session, left: Any, right: Any) -> bool:
     values = [option for table in (left, right) for value in dict.values(table) for option in options_of(value)]
     kinds = (collections.OrderedDict, collections.Counter)  # they compare in order, and as if what is not there were 0
     in_order = any(isinstance(table, kinds) for table in (left, right))
-    return not in_order and all(isinstance(value, (str, int, float, type(None), Undefined, *SYMBOLIC_NUMBERS)) for value in values)
+    return not in_order and all(isinstance(value, PLAIN_VALUES) for value in values)
 
 
 def equal(left: Any, right: Any, alike: Callable[[Any, Any], Any]) -> Any:

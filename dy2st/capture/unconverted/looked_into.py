@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import copy
 import dataclasses
 import functools
 import itertools
@@ -23,6 +24,7 @@ from dy2st.capture.objects import construction
 from dy2st.capture.session.session import Session
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import AbstractSet
+from dy2st.capture.values.symbolic import PLAIN_VALUES, options_of
 
 MAKES_TEXTS_FOR_USER = True
 CALLS_METHODS_FOR_USER = True
@@ -168,7 +170,7 @@ def _asked_for_order(session: Session, function: Any, args: tuple[Any, ...]) -> 
         return None
     if any(function is known for known in _ASKING) or getattr(function, "__name__", None) in _STEPPING:
         return tables[0]
-    if getattr(function, "__name__", None) not in KEEPING and function not in FAMILY:
+    if getattr(function, "__name__", None) not in KEEPING and function not in (*FAMILY, copy.copy, copy.deepcopy):
         session.blocks.key_orders.check(tables[0], session.here())
     return None
 
@@ -191,5 +193,13 @@ def _looks_into(function: Any, handler: Any, table: Any) -> bool:
     if any(has_own(table, name) for name in special_methods.answering(function)):
         return False  # the user's method looks into it
     if handler is not None:
+        if function in (copy.copy, copy.deepcopy) and _holds_plain_values(table):
+            return False
         return optional.has_optional(table) and function not in _OF_OBJECTS
     return function in _READING_KEYS or getattr(function, "__name__", None) in _STEPPING
+
+
+def _holds_plain_values(table: Any) -> bool:
+    """Tell whether all that may be in a dict are texts, numbers and the like, of which a copy is the same."""
+    values = dict.values(table) if isinstance(table, dict) else ()
+    return isinstance(table, dict) and all(isinstance(option, PLAIN_VALUES) for value in values for option in options_of(value))

@@ -69,6 +69,10 @@ def unbound_free_message(name: str) -> str:
     return f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope"
 
 
+PLAIN_VALUES = (str, int, float, type(None), Undefined, Text, *SYMBOLIC_NUMBERS)
+"""The classes of values of which a copy is the same, and that are compared without the user's code; or nothing."""
+
+
 class Choosing(Protocol):
     """What a :class:`TaggedUnion` needs of the session."""
 
