@@ -23,6 +23,7 @@ from dy2st.capture.session.session import Session, need
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import AbstractSet
 from dy2st.capture.values.dict_views import is_view, name_of
+from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.storage import MISSING
 from dy2st.capture.values.symbolic import TaggedUnion, Undefined, may_be_undefined
 from dy2st.capture.writes.places import ItemPlace
@@ -163,6 +164,8 @@ def get(session: Session, table: dict[Any, Any], key: Any, default: Any = None) 
 def pop_item(session: Session, table: dict[Any, Any], last: bool = True) -> tuple[Any, Any]:
     """Return ``table.popitem(last)``: the key is one of those that may be at the end."""
 
+    if is_symbolic(last):
+        return capture_if_exp(last, lambda: pop_item(session, table, True), lambda: pop_item(session, table, False))  # type: ignore[no-any-return]
     words = "dictionary is empty" if isinstance(table, collections.OrderedDict) else "popitem(): dictionary is empty"
 
     def at_end(known: dict[Any, Any]) -> Any:

@@ -15,6 +15,7 @@ from dy2st.capture.branching.branch import capture_if
 from dy2st.capture.containers import wide_dicts
 from dy2st.capture.environment.users_code import has_own
 from dy2st.capture.looping import iteration
+from dy2st.capture.looping.truth import truth
 from dy2st.capture.objects import construction
 from dy2st.capture.operators import comparisons
 from dy2st.capture.session.session import Session
@@ -142,6 +143,11 @@ def merged(session: Session, left: Any, right: Any) -> Any:
 
 def move_to_end(session: Session, table: Any, key: Any, last: bool = True) -> None:
     """Do ``table.move_to_end(key, last)``."""
+    last = truth(session, last)
+    if is_symbolic(last):
+        ways = [functools.partial(move_to_end, session, table, key, way) for way in (True, False)]
+        capture_if(last, ways[0], ways[1], ())
+        return
     orders = session.blocks.key_orders
     if session.blocks.nesting == 1 and not orders.are_ranked and orders.of(table) is None and not optional.has_optional(table):
         session.places.write(ContentsPlace(table))
