@@ -432,3 +432,47 @@ def test_copies_of_lists_in_which_nothing_has_been_put_yet(function):
         return worlds.World(function, [w], [lambda run, x=x, n=n: run(w, x, torch.tensor(n)) for x, n in given])
 
     worlds.agree(make)
+
+
+def grown_in_one_branch(x):
+    if x[0] > 0:
+        found = [i for i in torch.nonzero(x > 0)[:, 0].tolist()]
+    else:
+        found = [1, 2]
+    found.append(7)
+    return found, len(found)
+
+
+def grown_in_both(x):
+    if x[1] > 0:
+        names, other = [], None
+        for i in torch.nonzero(x)[:, 0].tolist():
+            names.append("a" if x[i] > 0 else "b")
+    else:
+        names = ["c" for _ in torch.nonzero(x)]
+        other = names
+    return names, other is names, {"names": names}
+
+
+def grown_in_a_loop(x):
+    kept, n = [0], 0
+    while n < 3:
+        if x[n] > 0:
+            kept = [i for i in torch.nonzero(x > 0)[:, 0].tolist()]
+        n += 1
+        if kept and kept[-1] > 1:
+            kept.append(n)
+    return kept
+
+
+def given_early(x):
+    if x[0] > 0:
+        return [x[i] for i in torch.nonzero(x > 0)[:, 0].tolist()]
+    if x[1] > 0:
+        return [x[1]]
+    return None
+
+
+@pytest.mark.parametrize("function", [grown_in_one_branch, grown_in_both, grown_in_a_loop, given_early])
+def test_a_list_that_grows_in_a_branch_that_makes_it(function):
+    agree(function, [(vec(1, 2, 3),), (vec(-1, 2, -3),), (vec(-1, -2, 3),), (vec(-1, -2, -3),), (vec(1, -1, 1),)])

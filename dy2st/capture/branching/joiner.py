@@ -23,7 +23,7 @@ from dy2st.capture.values.abstract_objects import AbstractDeque, AbstractTuple
 from dy2st.capture.values.kinds import is_mutable
 from dy2st.capture.values.signals import NeedsRuntimeList
 from dy2st.capture.values.storage import MISSING
-from dy2st.capture.values.symbolic import CAPTURE_VALUES, TaggedUnion, Undefined, options_of, unpack_list
+from dy2st.capture.values.symbolic import CAPTURE_VALUES, TaggedUnion, Undefined, options_of, runtime_list, unpack_list
 from dy2st.capture.writes.places import ContentsPlace, Place
 from dy2st_runtime.ir.flattening import children, shallow
 from dy2st_runtime.ir.unflattening import unflatten
@@ -330,9 +330,9 @@ class Joiner:
     def _lists(self, value: Any) -> Any:
         """Return the list of the program that a list has become in a branch.
 
-        One that is older is passed on as the object that it is.
+        One that is older is passed on as the object that it is. The branches have been undone: what has become one there tells it.
         """
-        return value if self._is_older(value) else self.session.lists.of(value) or value
+        return value if self._is_older(value) else self.session.lists.of(value) or runtime_list(value) or value
 
     def _take_apart(self, kind: value_types.Type, value: Any, leaves: list[Any], place: Place | None) -> None:
         try:
