@@ -19,6 +19,7 @@ from dy2st.capture import arguments, on_raise
 from dy2st.capture.arrays import outside
 from dy2st.capture.branching import optional
 from dy2st.capture.calls import call, modules
+from dy2st.capture.calls.older_iterators import OlderIterators
 from dy2st.capture.collections import deques, sets
 from dy2st.capture.containers import lists
 from dy2st.capture.containers.key_logs import KeyLogs
@@ -83,6 +84,7 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], namespace
     session = Session(request, operators)
     session.position.entry_code = _capture.__code__
     session.in_flight.foreseen = Foreseen(session)
+    session.iterators.older = OlderIterators(session)
     session.position.handled = functools.partial(handled, session)
     session.tracker.guards.before_once = functools.partial(_before_once, session, request)
     if request.leaves_early:
