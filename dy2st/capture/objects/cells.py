@@ -72,6 +72,19 @@ def give_items(session: Session, table: Any) -> None:
             dict.__setitem__(table, key, create(session, item))
 
 
+def pairs(left: Any, right: Any) -> list[tuple[list[Any], list[Any]]]:
+    """Return the lists of the cells that two objects have in the same places: they are one where the objects are."""
+    tables = [
+        value if isinstance(value, dict) else attributes(value) if storage.table_of(value) is not None else {}
+        for value in (left, right)
+    ]
+    return [
+        (cell.items, other.items)
+        for name, cell in dict.items(tables[0])
+        if type(cell) is Cell and type(other := tables[1].get(name)) is Cell
+    ]
+
+
 def holds(table: Any) -> bool:
     """Tell whether a dict has cells for items."""
     return isinstance(table, dict) and any(type(item) is Cell for item in dict.values(table))

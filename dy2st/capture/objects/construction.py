@@ -131,7 +131,7 @@ def is_named_tuple(kind: type) -> bool:
 
 
 def is_written_new(kind: type, new: Any) -> bool:
-    """Tell whether a function is the ``__new__`` that ``collections.namedtuple`` writes, of a class or of one that it inherits from."""
+    """Tell whether a function is the ``__new__`` that ``collections.namedtuple`` writes, of a class or one of its bases."""
     is_written = isinstance(new, types.FunctionType) and new.__code__.co_filename.startswith("<string>")
     return is_written and new.__name__ == "__new__" and issubclass(kind, tuple) and hasattr(kind, "_fields")
 

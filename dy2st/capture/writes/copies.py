@@ -8,7 +8,7 @@ Reading them makes no difference.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 from dy2st import errors
 from dy2st.capture.values.signals import NeedsApart
@@ -66,18 +66,20 @@ class Copies:
             fix=f"give it {name!r} where it is made, None for example, and set its value here",
         )
 
-    def check_identity(self, left: Any, right: Any, here: errors.Location | None) -> None:
-        """Tell whether two objects are one is asked, of which one has a copy.
+    def refuse_identity(self, value: Any, here: errors.Location | None, apart: frozenset[str]) -> NoReturn:
+        """Refuse to tell whether two objects are one, of which one has a copy.
 
         Raises:
-            CaptureError: they may be.
+            NeedsApart: another capture can, where the class has cells.
+            CaptureError: nobody knows.
         """
-        if type(left) is type(right):
-            raise errors.CaptureError(
-                f"whether two names hold the same {type(left).__name__} out of a list that changes length is not known",
-                here,
-                fix="compare what is in them, or their positions in the list",
-            )
+        if not isinstance(value, (list, tuple)) and not self.is_wanted(type(value), apart):
+            raise NeedsApart(_name(type(value)))
+        raise errors.CaptureError(
+            f"whether two names hold the same {type(value).__name__} out of a list that changes length is not known",
+            here,
+            fix="compare what is in them, or their positions in the list",
+        )
 
     def follow(self, value: Any, *others: Any) -> None:
         """Note that a value stands for one of some others from now on."""
