@@ -235,10 +235,6 @@ def test_identity_of_items():
 
 
 def test_identity_of_items_that_never_change():
-    @dataclasses.dataclass(frozen=True)
-    class Frozen:
-        h: torch.Tensor
-
     def asked(n, x):
         outs = [Frozen(x)]
         for k in range(n):
@@ -262,11 +258,17 @@ def test_identity_of_empty_items_is_refused():
         dy2st.to_static(asked)(*NS[0])
 
 
-def test_an_item_next_to_its_list_is_refused():
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    h: torch.Tensor
+
+
+@pytest.mark.parametrize("make", [lambda h: {"h": h}, Frozen])
+def test_an_item_next_to_its_list_is_refused(make):
     def left(n, x):
-        outs = [{"h": x}]
+        outs = [make(x)]
         for k in range(n):
-            outs.append({"h": x * k})
+            outs.append(make(x * k))
         return outs[-1], outs
 
     with pytest.raises(dy2st.CaptureError, match="next to the list"):

@@ -184,13 +184,18 @@ def _new_parts(session: Session, value: Any) -> list[Any]:
 
 
 def _mutable_parts(session: Session, value: Any) -> list[Any]:
+    return [part for part in _object_parts(session, value) if not _is_frozen(part)]
+
+
+def _object_parts(session: Session, value: Any) -> list[Any]:
+    """Return the dicts and objects in a value that are not from outside."""
     if isinstance(value, TaggedUnion):
-        return [part for option in value.options.values() for part in _mutable_parts(session, option)]
+        return [part for option in value.options.values() for part in _object_parts(session, option)]
     parts = children(value)
     if parts is None or isinstance(value, list) or is_outside(session, value):
         return []
-    own = [] if isinstance(value, tuple) or _is_frozen(value) else [value]
-    return [*own, *(inner for part in parts[0] for inner in _mutable_parts(session, part))]
+    own = [] if isinstance(value, tuple) else [value]
+    return [*own, *(inner for part in parts[0] for inner in _object_parts(session, part))]
 
 
 def is_changeable(session: Session, value: Any) -> bool:
@@ -267,6 +272,7 @@ def taken(session: Session, items: RuntimeList, node: fx.Node) -> Any:
     stands_in(session, items, value)
     for part in _mutable_parts(session, value):
         session.allocations.own(part)
+    for part in _object_parts(session, value):
         session.places.copies.add(part)
     session.tuples.take(value)
     return value

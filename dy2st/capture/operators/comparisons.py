@@ -107,10 +107,13 @@ def _are_one_in_lists(session: Session, left: Any, right: Any) -> Any:
         session.tracker.compared(left, right)
     if type(left) is not type(right) or any(are_outside):
         return False  # what comes from outside is held itself
-    for mine, other in ((left, right), *cells.pairs(left, right)):
+    of_cells = cells.pairs(left, right)
+    for mine, other in ((left, right), *of_cells):
         sides = session.lists.of(mine), session.lists.of(other)
         if sides[0] is not None and sides[1] is not None:
             return session.number(python.is_, sides, "bool")
+        if of_cells and sides != (None, None):
+            return False  # what has been put in has lists of the program in all of its cells
     session.places.copies.refuse_identity(left, session.here(), session.traits.apart)
 
 
