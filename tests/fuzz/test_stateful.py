@@ -174,3 +174,25 @@ def test_random_programs_that_are_saved(number: int):
 def test_most_programs_that_keep_one_structure_can_be_saved():
     kinds = [oracle.judge(keeping.write(f"keeping-{number}"), "saved").kind for number in range(12)]
     assert kinds.count(Kind.SAME) > 6
+
+
+OWN_CLASSES = """\
+class Bad(Exception):
+    pass
+
+
+def program(x):
+    if x.sum() > 0:
+        raise Bad("over")
+    return Bad.missing
+"""
+
+
+def test_exceptions_of_classes_of_the_program_are_the_same_in_both_worlds():
+    program = Program(OWN_CLASSES, (Call((), "torch.ones(2)"), Call((), "-torch.ones(2)")))
+    assert oracle.judge(dataclasses.replace(program, source="import torch\n" + OWN_CLASSES)).kind is Kind.SAME
+
+
+def test_names_of_modules_in_messages_are_the_same_in_both_worlds():
+    source = "import torch\nclass Box:\n    pass\n\n\ndef program(x):\n    raise TypeError(str(Box))\n"
+    assert oracle.judge(Program(source, (Call((), "torch.ones(2)"),))).kind is Kind.SAME
