@@ -275,6 +275,61 @@ def test_an_item_next_to_its_list_is_refused(make):
         dy2st.to_static(left)(*NS[0])
 
 
+def put_in_after_a_branch_that_may_have(n, x):
+    outs, item = [], {"h": x}
+    if n > 0:
+        item = {"h": x * 2}
+        outs.append(item)
+    if n > 1:
+        outs.append(item)
+    return outs
+
+
+def put_in_by_two_branches(n, x):
+    outs, more, item = [], [], {"h": x}
+    if n > 0:
+        outs.append(item)
+    if n > 1:
+        more.append(item)
+    return outs, more
+
+
+def put_in_by_two_branches_in_a_tuple(n, x):
+    outs, item = [], {"h": x}
+    if n > 0:
+        new = {"h": x * 2}
+        outs.append((new, item))
+        item = new
+    if n > 1:
+        outs.append((n, item))
+    return outs
+
+
+def taken_by_a_branch_and_put_in(n, x):
+    outs, more, item = [], [], {"h": x}
+    for k in range(n):
+        outs.append({"h": x * k})
+    if n > 1:
+        item = outs[-1]
+    if n > 0:
+        more.append(item)
+    return len(outs), more
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        put_in_after_a_branch_that_may_have,
+        put_in_by_two_branches,
+        put_in_by_two_branches_in_a_tuple,
+        taken_by_a_branch_and_put_in,
+    ],
+)
+def test_an_object_that_may_be_in_a_list_already_is_not_put_in_again(function):
+    with pytest.raises(dy2st.CaptureError, match="the same dict is put in a list .* maybe more than once"):
+        dy2st.to_static(function)(*NS[0])
+
+
 class Recorder(torch.nn.Module):
     def forward(self, n, x):
         outs, names = [], []

@@ -15,6 +15,7 @@ import enum
 import functools
 import operator
 import types
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -134,17 +135,22 @@ def _container(session: Session, value: Any) -> Any:
 
 
 def item_node(session: Session, value: Any, normalized: Any) -> Any:
-    """Return a value that is put in, as an argument of a node; an object that the program has made already is that one.
+    """Return a value that is put in, as an argument of a node; an object in it that the program has made already is that one.
 
     Args:
         normalized: the value, normalized.
     """
-    if not _is_object(value) or is_outside(session, value):
+    value = unions.bound(value) if isinstance(value, TaggedUnion) else value
+    if isinstance(value, TaggedUnion) and isinstance(normalized, TaggedUnion):
+        options = {tag: item_node(session, value.options[tag], option) for tag, option in normalized.options.items()}
+        return _chosen(session, normalized.tag, options)
+    if is_outside(session, value) or not (type(value) is tuple or _is_object(value)):
         return argument(session, normalized)
-    known = session.builder.object_node(value)
+    known = None if type(value) is tuple else session.builder.object_node(value)
     if known is None:
-        known = argument(session, normalized)
-        session.builder.stands_for(value, known)
+        known = _made(session, normalized, [*map(functools.partial(item_node, session), shallow(value)[0], shallow(normalized)[0])])
+        if type(value) is not tuple:
+            session.builder.stands_for(value, known)
     return known
 
 
@@ -156,13 +162,13 @@ def check_kept(session: Session, value: Any) -> None:
     """Check a dict or object that goes into a list, where the program has a copy of it.
 
     Raises:
-        CaptureError: it is the same one at each iteration of a loop, or comes from outside.
+        CaptureError: it is the same one at each iteration of a loop, may be in a list already, or comes from outside.
     """
     for part in _mutable_parts(session, value):
         cells.give_items(session, part)
     for part in _new_parts(session, value):
         allocated = session.allocations.allocated_at(part)
-        if allocated is None or session.blocks.repeats_since(allocated):
+        if allocated is None or session.blocks.repeats_since(allocated) or _may_be_in_already(session, part):
             kind = type(part).__name__
             raise errors.CaptureError(
                 f"the same {kind} is put in a list that changes length inside a captured block, maybe more than once",
@@ -170,6 +176,20 @@ def check_kept(session: Session, value: Any) -> None:
                 fix=f"put in a copy: {'dict(d)' if isinstance(part, dict) else 'dataclasses.replace(item)'}",
             )
         session.places.copies.add(part)
+
+
+def _may_be_in_already(session: Session, value: Any) -> bool:
+    """Tell whether an object that no node of this block gives has been put in a list, or taken out of one, in a block before."""
+    block = session.places.copies.block_of(value)
+    if block is None:
+        return False
+    if not session.places.copies.has_followed(value) and (session.builder.is_inside(block) or not block.knows(value)):
+        return False  # it was put in by an attempt that has been taken back
+    while not session.builder.is_inside(block):
+        if block.parent is None or not block.parent.has_block(block):
+            return False  # the other way through the same branch, or one that was captured in vain
+        block = block.parent
+    return True
 
 
 def _new_parts(session: Session, value: Any) -> list[Any]:
@@ -232,18 +252,24 @@ def argument(session: Session, value: Any) -> Any:
     """Return a normalized value as an argument of a node."""
     builder = session.builder
     if isinstance(value, TaggedUnion):
-        options = tuple(argument(session, option) for option in value.options.values())
-        return builder.call_raw(control.item_choose, (builder.argument(value.tag), tuple(value.options), options))
+        return _chosen(session, value.tag, {tag: argument(session, option) for tag, option in value.options.items()})
     value = session.lists.of(value) or value
     if is_outside(session, value):
         return builder.call_raw(control.item_make, (Const(value), ())) if isinstance(value, (dict, list)) else value
     parts = None if isinstance(value, RuntimeList) else children(value)
     if parts is None:
         return builder.argument(value)
-    items = tuple(argument(session, part) for part in parts[0])
-    if type(value) is tuple:
-        return items
-    return builder.call_raw(control.item_make, (shallow(value)[1], items))
+    return _made(session, value, [argument(session, part) for part in parts[0]])
+
+
+def _chosen(session: Session, tag: Any, options: dict[int, Any]) -> fx.Node:
+    node = session.builder.argument(tag), tuple(options), tuple(options.values())
+    return session.builder.call_raw(control.item_choose, node)
+
+
+def _made(session: Session, value: Any, parts: Sequence[Any]) -> Any:
+    """Return a container with these parts, as an argument of a node."""
+    return tuple(parts) if type(value) is tuple else session.builder.call_raw(control.item_make, (shallow(value)[1], tuple(parts)))
 
 
 def stands_in(session: Session, items: RuntimeList, value: Any) -> None:

@@ -8,6 +8,7 @@ Reading them makes no difference.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from dy2st import errors
@@ -23,16 +24,32 @@ def _name(kind: type) -> str:
 
 
 class Copies:
-    """Which objects have a copy in a list of the program, or are one."""
+    """Which objects have a copy in a list of the program, or are one.
 
-    def __init__(self) -> None:
-        self._objects: dict[int, Any] = {}
+    Args:
+        block: gives the block that is recorded now.
+    """
+
+    def __init__(self, block: Callable[[], Any]) -> None:
+        self._block = block
+        self._objects: dict[int, tuple[Any, Any]] = {}
+        """With the blocks in which they became ones."""
+        self._followed: set[int] = set()
+        """Those that came to stand for others."""
         self.hold_lists = False
         """Whether a list of the program is an item of another one, too."""
 
     def add(self, item: Any) -> None:
         """Forbid changes of an object from now on."""
-        self._objects[id(item)] = item
+        self._objects[id(item)] = item, self._block()
+
+    def block_of(self, item: Any) -> Any:
+        """Return the block in which an object has become one of these; ``None`` if it is none."""
+        return self._objects.get(id(item), (None, None))[1]
+
+    def has_followed(self, item: Any) -> bool:
+        """Tell whether an object has become one of these since it stands for one."""
+        return id(item) in self._followed
 
     def __contains__(self, value: Any) -> bool:
         return id(value) in self._objects
@@ -92,6 +109,7 @@ class Copies:
             parts = children(part)
             if parts is not None and any(other in self for other in given):
                 self.add(part)
+                self._followed.add(id(part))
             list_ = runtime_list(part)
             for other in given:
                 another = runtime_list(unpack_list(other))
