@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.fuzz.oracle import Kind, Verdict
-from tests.fuzz.stateful import aliasing, arrays, generate, keeping, oracle, orders
+from tests.fuzz.stateful import aliasing, arrays, generate, keeping, oracle, orders, records
 from tests.fuzz.stateful.picture import Numbers, Picture
 from tests.fuzz.stateful.program import Call, Program
 from tests.fuzz.stateful.reduction import reduced, script
@@ -91,6 +91,18 @@ def test_programs_with_keys_run_and_take_them_out():
 @pytest.mark.parametrize("number", range(6))
 def test_a_program_with_keys_does_the_same_or_is_refused(number: int) -> None:
     same_or_refused(orders.write(f"ci-{number}"), "native", "python")
+
+
+def test_programs_with_lists_of_objects_run_and_ask_which_is_which():
+    programs = [records.write(f"valid-{number}") for number in range(40)]
+    assert sum(oracle.valid(program) for program in programs) > 30
+    for text in ("frozen=True", "__slots__", " is ", "pairs.append((", ".pop()", ".sort(", ".k += 1"):
+        assert any(text in program.source for program in programs), text
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_a_program_with_lists_of_objects_does_the_same_or_is_refused(number: int) -> None:
+    same_or_refused(records.write(f"ci-{number}"), "native", "python")
 
 
 class Other:
