@@ -32,7 +32,7 @@ from dy2st.capture.types import lattice, value_types
 from dy2st.capture.values.abstract_arrays import AbstractArray
 from dy2st.capture.values.abstract_objects import AbstractObject, AbstractTuple
 from dy2st.capture.values.kinds import is_number, number_kind
-from dy2st.capture.values.signals import NeedsRuntimeList
+from dy2st.capture.values.signals import NeedsApart, NeedsMade, NeedsRuntimeList
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, RuntimeList, Stale, TaggedUnion, may_be_undefined, unpack_list
 from dy2st.capture.values.texts import RuntimeString, Text
 from dy2st_runtime.ir.flattening import children, shallow
@@ -167,15 +167,50 @@ def check_kept(session: Session, value: Any) -> None:
     for part in _mutable_parts(session, value):
         cells.give_items(session, part)
     for part in _new_parts(session, value):
-        allocated = session.allocations.allocated_at(part)
-        if allocated is None or session.blocks.repeats_since(allocated) or _may_be_in_already(session, part):
-            kind = type(part).__name__
-            raise errors.CaptureError(
-                f"the same {kind} is put in a list that changes length inside a captured block, maybe more than once",
-                session.here(),
-                fix=f"put in a copy: {'dict(d)' if isinstance(part, dict) else 'dataclasses.replace(item)'}",
-            )
+        _check_put_once(session, part)
         session.places.copies.add(part)
+
+
+def _check_put_once(session: Session, part: Any) -> None:
+    """Check an object that the program is about to make in this block, where it is put in a list.
+
+    Raises:
+        NeedsMade: the block that has made it has to do that, for it is the same one at each iteration of a loop.
+        NeedsApart: that block has to do it with all of this class.
+        CaptureError: nobody knows whether it has been made before.
+    """
+    allocated = session.allocations.allocated_at(part)
+    error = errors.CaptureError(
+        f"the same {type(part).__name__} is put in a list that changes length inside a captured block, maybe more than once",
+        session.here(),
+        fix=f"put in a copy: {'dict(d)' if isinstance(part, dict) else 'dataclasses.replace(item)'}",
+    )
+    early = f"made early: {type(part).__module__}.{type(part).__qualname__}"
+    is_older = allocated is not None and not session.blocks.is_of_block(allocated)
+    if _may_be_in_already(session, part):
+        if is_older and early not in session.traits.apart and not session.places.copies.has_followed(part):
+            raise NeedsApart(early)
+        raise error
+    if allocated is None:
+        raise error
+    if session.blocks.repeats_since(allocated) or (is_older and early in session.traits.apart):
+        raise NeedsMade(part, error)
+
+
+def make_early(session: Session, needed: NeedsMade) -> None:
+    """Make an object that blocks inside of this one put in lists.
+
+    Raises:
+        NeedsMade: a block around this one has made it.
+        CaptureError: that cannot be, or was to no avail.
+    """
+    allocated = session.allocations.allocated_at(needed.value)
+    if allocated is None or session.builder.knows(needed.value):
+        raise needed.error
+    if not session.blocks.is_of_block(allocated):
+        raise needed
+    check_kept(session, needed.value)
+    item_node(session, needed.value, normalized(session, needed.value))
 
 
 def _may_be_in_already(session: Session, value: Any) -> bool:
