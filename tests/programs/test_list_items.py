@@ -274,6 +274,29 @@ def test_an_item_next_to_its_list_is_refused(make):
         dy2st.to_static(left)(*NS[0])
 
 
+class Item:
+    def __init__(self, h):
+        self.h = h
+
+
+kept: list[Item] = []
+newest = None
+
+
+def test_what_is_written_before_an_index_that_may_fail_is_told_of_objects_that_are_compared():
+    def program(x):
+        global newest
+        item = Item(x)
+        if x.sum() > 0:
+            kept.append(item)
+            newest = item
+        return newest is kept[-1]
+
+    with pytest.raises(dy2st.CaptureError, match="next to the list"):
+        dy2st.to_static(program)(X)
+    assert kept == []
+
+
 def put_in_after_a_branch_that_may_have(n, x):
     outs, item = [], {"h": x}
     if n > 0:

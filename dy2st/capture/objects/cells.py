@@ -45,11 +45,13 @@ def create(session: Session, value: Any) -> Cell:
 
 def read(session: Session, cell: Cell) -> Any:
     """Return what is in a cell."""
+    session.lists.of_cells[id(cell.items)] = cell.items
     return session.call(operator.getitem, cell.items, 0)
 
 
 def write(session: Session, cell: Cell, value: Any) -> None:
     """Change what is in a cell."""
+    session.lists.of_cells[id(cell.items)] = cell.items
     session.call(operator.setitem, cell.items, 0, value)
 
 
