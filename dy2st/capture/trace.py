@@ -17,8 +17,9 @@ from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from dy2st import errors
 from dy2st.capture import arguments, on_raise
 from dy2st.capture.arrays import outside
-from dy2st.capture.branching import optional
+from dy2st.capture.branching import elements, optional
 from dy2st.capture.calls import call, modules
+from dy2st.capture.calls.older_iterators import OlderIterators
 from dy2st.capture.collections import deques, sets
 from dy2st.capture.containers import lists
 from dy2st.capture.diagnostics.translation import translated, user_line
@@ -37,7 +38,15 @@ from dy2st.capture.torch_functions import replacements
 from dy2st.capture.torch_functions.mode import TorchFunctions
 from dy2st.capture.types import lattice, tensor_traits
 from dy2st.capture.values.abstract_objects import Represents
-from dy2st.capture.values.signals import NeedsAbstract, NeedsApart, NeedsRanks, NeedsRecords, NeedsRuntimeList, Unreachable
+from dy2st.capture.values.signals import (
+    NeedsAbstract,
+    NeedsApart,
+    NeedsMade,
+    NeedsRanks,
+    NeedsRecords,
+    NeedsRuntimeList,
+    Unreachable,
+)
 from dy2st.collecting import COLLECTING
 from dy2st.training import no_snapshots
 from dy2st_runtime.call.binding import parameters_of
@@ -78,10 +87,11 @@ def capture(request: Request, convert: Callable[[FunctionType], Any], namespace:
 
 def _capture(request: Request, convert: Callable[[FunctionType], Any], namespace: Any) -> Captured:
     converted, training = convert(request.function), _training(request)
-    operators = Operators(convert, call.call, optional.over, lists.create, namespace, _MAKERS)
+    operators = Operators(convert, call.call, optional.over, lists.create, elements.make_early, namespace, _MAKERS)
     session = Session(request, operators)
     session.position.entry_code = _capture.__code__
     session.in_flight.foreseen = Foreseen(session)
+    session.iterators.older = OlderIterators(session)
     session.position.handled = functools.partial(handled, session)
     session.tracker.guards.before_once = functools.partial(_before_once, session, request)
     if request.leaves_early:
@@ -110,6 +120,8 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], namespace
             if not records(session, error):
                 raise
             result = None
+        except NeedsMade as needed:
+            raise needed.error from None
         except NeedsRuntimeList as need_list:
             raise errors.CaptureError(
                 "a list that was made outside changes its length where a tensor decides",

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.fuzz.oracle import Kind, Verdict
-from tests.fuzz.stateful import aliasing, arrays, generate, keeping, oracle, orders
+from tests.fuzz.stateful import aliasing, arrays, generate, keeping, oracle, orders, records
 from tests.fuzz.stateful.picture import Numbers, Picture
 from tests.fuzz.stateful.program import Call, Program
 from tests.fuzz.stateful.reduction import reduced, script
@@ -93,6 +93,18 @@ def test_a_program_with_keys_does_the_same_or_is_refused(number: int) -> None:
     same_or_refused(orders.write(f"ci-{number}"), "native", "python")
 
 
+def test_programs_with_lists_of_objects_run_and_ask_which_is_which():
+    programs = [records.write(f"valid-{number}") for number in range(40)]
+    assert sum(oracle.valid(program) for program in programs) > 30
+    for text in ("frozen=True", "__slots__", " is ", "pairs.append((", ".pop()", ".sort(", ".k += 1"):
+        assert any(text in program.source for program in programs), text
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_a_program_with_lists_of_objects_does_the_same_or_is_refused(number: int) -> None:
+    same_or_refused(records.write(f"ci-{number}"), "native", "python")
+
+
 class Other:
     """Takes the place of the static function of a program."""
 
@@ -174,3 +186,25 @@ def test_random_programs_that_are_saved(number: int):
 def test_most_programs_that_keep_one_structure_can_be_saved():
     kinds = [oracle.judge(keeping.write(f"keeping-{number}"), "saved").kind for number in range(12)]
     assert kinds.count(Kind.SAME) > 6
+
+
+OWN_CLASSES = """\
+class Bad(Exception):
+    pass
+
+
+def program(x):
+    if x.sum() > 0:
+        raise Bad("over")
+    return Bad.missing
+"""
+
+
+def test_exceptions_of_classes_of_the_program_are_the_same_in_both_worlds():
+    program = Program(OWN_CLASSES, (Call((), "torch.ones(2)"), Call((), "-torch.ones(2)")))
+    assert oracle.judge(dataclasses.replace(program, source="import torch\n" + OWN_CLASSES)).kind is Kind.SAME
+
+
+def test_names_of_modules_in_messages_are_the_same_in_both_worlds():
+    source = "import torch\nclass Box:\n    pass\n\n\ndef program(x):\n    raise TypeError(str(Box))\n"
+    assert oracle.judge(Program(source, (Call((), "torch.ones(2)"),))).kind is Kind.SAME

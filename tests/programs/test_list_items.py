@@ -213,34 +213,133 @@ def test_an_item_is_changed(program):
     agree(program, NS)
 
 
-def test_one_dict_is_not_put_in_twice():
+def test_one_dict_is_put_in_at_each_iteration():
     def repeated(n, x):
         outs, made = [], {"h": x}
         for _ in range(n):
             outs.append(made)
         return outs
 
-    with pytest.raises(dy2st.CaptureError, match="the same dict is put in a list"):
-        dy2st.to_static(repeated)(*NS[0])
+    agree(repeated, NS)
 
 
-def test_identity_of_items_is_refused():
+def test_identity_of_items():
     def asked(n, x):
         outs = [{"h": x}]
         for k in range(n):
             outs.append({"h": x * k})
         return outs[0] is outs[-1]
 
-    def left(n, x):
-        outs = [{"h": x}]
+    agree(asked, NS)
+
+
+def test_identity_of_items_that_never_change():
+    def asked(n, x):
+        outs = [Frozen(x)]
         for k in range(n):
-            outs.append({"h": x * k})
+            outs.append(Frozen(x * k))
+        return outs[0] is outs[-1]
+
+    agree(asked, NS)
+
+
+def test_identity_of_empty_items_is_refused():
+    class Empty:
+        pass
+
+    def asked(n, x):
+        outs = [Empty()]
+        for _ in range(n):
+            outs.append(Empty())
+        return outs[0] is outs[-1]
+
+    with pytest.raises(dy2st.CaptureError, match="whether two names hold the same Empty"):
+        dy2st.to_static(asked)(*NS[0])
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    h: torch.Tensor
+
+
+@pytest.mark.parametrize("make", [lambda h: {"h": h}, Frozen])
+def test_an_item_next_to_its_list_is_refused(make):
+    def left(n, x):
+        outs = [make(x)]
+        for k in range(n):
+            outs.append(make(x * k))
         return outs[-1], outs
 
-    with pytest.raises(dy2st.CaptureError, match="whether two names hold the same dict"):
-        dy2st.to_static(asked)(*NS[0])
     with pytest.raises(dy2st.CaptureError, match="next to the list"):
         dy2st.to_static(left)(*NS[0])
+
+
+class Item:
+    def __init__(self, h):
+        self.h = h
+
+
+kept: list[Item] = []
+newest = None
+
+
+def test_what_is_written_before_an_index_that_may_fail_is_told_of_objects_that_are_compared():
+    def program(x):
+        global newest
+        item = Item(x)
+        if x.sum() > 0:
+            kept.append(item)
+            newest = item
+        return newest is kept[-1]
+
+    with pytest.raises(dy2st.CaptureError, match="next to the list"):
+        dy2st.to_static(program)(X)
+    assert kept == []
+
+
+def put_in_after_a_branch_that_may_have(n, x):
+    outs, item = [], {"h": x}
+    if n > 0:
+        item = {"h": x * 2}
+        outs.append(item)
+    if n > 1:
+        outs.append(item)
+    return outs
+
+
+def put_in_by_two_branches_in_a_tuple(n, x):
+    outs, item = [], {"h": x}
+    if n > 0:
+        new = {"h": x * 2}
+        outs.append((new, item))
+        item = new
+    if n > 1:
+        outs.append((n, item))
+    return outs
+
+
+def taken_by_a_branch_and_put_in(n, x):
+    outs, more, item = [], [], {"h": x}
+    for k in range(n):
+        outs.append({"h": x * k})
+    if n > 1:
+        item = outs[-1]
+    if n > 0:
+        more.append(item)
+    return len(outs), more
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        put_in_after_a_branch_that_may_have,
+        put_in_by_two_branches_in_a_tuple,
+        taken_by_a_branch_and_put_in,
+    ],
+)
+def test_an_object_that_may_be_in_a_list_already_is_not_put_in_again(function):
+    with pytest.raises(dy2st.CaptureError, match="the same dict is put in a list .* maybe more than once"):
+        dy2st.to_static(function)(*NS[0])
 
 
 class Recorder(torch.nn.Module):

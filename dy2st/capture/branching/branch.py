@@ -19,7 +19,7 @@ from dy2st.capture.session.session import Session, need
 from dy2st.capture.types.abstract_values import ABSENT
 from dy2st.capture.values import storage
 from dy2st.capture.values.kinds import number_kind
-from dy2st.capture.values.signals import NeedsRuntimeList, Unreachable
+from dy2st.capture.values.signals import NeedsMade, NeedsRuntimeList, Unreachable
 from dy2st.capture.values.storage import MISSING
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS
 from dy2st.capture.writes.places import AttributePlace, Place
@@ -59,6 +59,9 @@ def _capture(test: Any, then: Any, orelse: Any, live: Sequence[str] | None) -> A
                 run_branch(session, orelse, cells, None if fact is None else sympy.Not(fact), live),
             ]
             result = join(session, test, outcomes, live)
+        except NeedsMade as needed:
+            session.operators.make_early(session, needed)
+            continue
         except NeedsRuntimeList as need_list:
             if not session.lists.owner_is_here(need_list.items) or session.lists.of(need_list.items):
                 raise

@@ -15,6 +15,7 @@ import enum
 import functools
 import operator
 import types
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ from dy2st.capture.types import lattice, value_types
 from dy2st.capture.values.abstract_arrays import AbstractArray
 from dy2st.capture.values.abstract_objects import AbstractObject, AbstractTuple
 from dy2st.capture.values.kinds import is_number, number_kind
-from dy2st.capture.values.signals import NeedsRuntimeList
+from dy2st.capture.values.signals import NeedsApart, NeedsMade, NeedsRuntimeList
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, RuntimeList, Stale, TaggedUnion, may_be_undefined, unpack_list
 from dy2st.capture.values.texts import RuntimeString, Text
 from dy2st_runtime.ir.flattening import children, shallow
@@ -134,17 +135,22 @@ def _container(session: Session, value: Any) -> Any:
 
 
 def item_node(session: Session, value: Any, normalized: Any) -> Any:
-    """Return a value that is put in, as an argument of a node; an object that the program has made already is that one.
+    """Return a value that is put in, as an argument of a node; an object in it that the program has made already is that one.
 
     Args:
         normalized: the value, normalized.
     """
-    if not _is_object(value) or is_outside(session, value):
+    value = unions.bound(value) if isinstance(value, TaggedUnion) else value
+    if isinstance(value, TaggedUnion) and isinstance(normalized, TaggedUnion):
+        options = {tag: item_node(session, value.options[tag], option) for tag, option in normalized.options.items()}
+        return _chosen(session, normalized.tag, options)
+    if is_outside(session, value) or not (type(value) is tuple or _is_object(value)):
         return argument(session, normalized)
-    known = session.builder.object_node(value)
+    known = None if type(value) is tuple else session.builder.object_node(value)
     if known is None:
-        known = argument(session, normalized)
-        session.builder.stands_for(value, known)
+        known = _made(session, normalized, [*map(functools.partial(item_node, session), shallow(value)[0], shallow(normalized)[0])])
+        if type(value) is not tuple:
+            session.builder.stands_for(value, known)
     return known
 
 
@@ -156,20 +162,69 @@ def check_kept(session: Session, value: Any) -> None:
     """Check a dict or object that goes into a list, where the program has a copy of it.
 
     Raises:
-        CaptureError: it is the same one at each iteration of a loop, or comes from outside.
+        CaptureError: it is the same one at each iteration of a loop, may be in a list already, or comes from outside.
     """
     for part in _mutable_parts(session, value):
         cells.give_items(session, part)
     for part in _new_parts(session, value):
-        allocated = session.allocations.allocated_at(part)
-        if allocated is None or session.blocks.repeats_since(allocated):
-            kind = type(part).__name__
-            raise errors.CaptureError(
-                f"the same {kind} is put in a list that changes length inside a captured block, maybe more than once",
-                session.here(),
-                fix=f"put in a copy: {'dict(d)' if isinstance(part, dict) else 'dataclasses.replace(item)'}",
-            )
+        _check_put_once(session, part)
         session.places.copies.add(part)
+
+
+def _check_put_once(session: Session, part: Any) -> None:
+    """Check an object that the program is about to make in this block, where it is put in a list.
+
+    Raises:
+        NeedsMade: the block that has made it has to do that, for it is the same one at each iteration of a loop.
+        NeedsApart: that block has to do it with all of this class.
+        CaptureError: nobody knows whether it has been made before.
+    """
+    allocated = session.allocations.allocated_at(part)
+    error = errors.CaptureError(
+        f"the same {type(part).__name__} is put in a list that changes length inside a captured block, maybe more than once",
+        session.here(),
+        fix=f"put in a copy: {'dict(d)' if isinstance(part, dict) else 'dataclasses.replace(item)'}",
+    )
+    early = f"made early: {type(part).__module__}.{type(part).__qualname__}"
+    is_older = allocated is not None and not session.blocks.is_of_block(allocated)
+    if _may_be_in_already(session, part):
+        if is_older and early not in session.traits.apart and not session.places.copies.has_followed(part):
+            raise NeedsApart(early)
+        raise error
+    if allocated is None:
+        raise error
+    if session.blocks.repeats_since(allocated) or (is_older and early in session.traits.apart):
+        raise NeedsMade(part, error)
+
+
+def make_early(session: Session, needed: NeedsMade) -> None:
+    """Make an object that blocks inside of this one put in lists.
+
+    Raises:
+        NeedsMade: a block around this one has made it.
+        CaptureError: that cannot be, or was to no avail.
+    """
+    allocated = session.allocations.allocated_at(needed.value)
+    if allocated is None or session.builder.knows(needed.value):
+        raise needed.error
+    if not session.blocks.is_of_block(allocated):
+        raise needed
+    check_kept(session, needed.value)
+    item_node(session, needed.value, normalized(session, needed.value))
+
+
+def _may_be_in_already(session: Session, value: Any) -> bool:
+    """Tell whether an object that no node of this block gives has been put in a list, or taken out of one, in a block before."""
+    block = session.places.copies.block_of(value)
+    if block is None:
+        return False
+    if not session.places.copies.has_followed(value) and (session.builder.is_inside(block) or not block.knows(value)):
+        return False  # it was put in by an attempt that has been taken back
+    while not session.builder.is_inside(block):
+        if block.parent is None or not block.parent.has_block(block):
+            return False  # the other way through the same branch, or one that was captured in vain
+        block = block.parent
+    return True
 
 
 def _new_parts(session: Session, value: Any) -> list[Any]:
@@ -184,13 +239,18 @@ def _new_parts(session: Session, value: Any) -> list[Any]:
 
 
 def _mutable_parts(session: Session, value: Any) -> list[Any]:
+    return [part for part in _object_parts(session, value) if not _is_frozen(part)]
+
+
+def _object_parts(session: Session, value: Any) -> list[Any]:
+    """Return the dicts and objects in a value that are not from outside."""
     if isinstance(value, TaggedUnion):
-        return [part for option in value.options.values() for part in _mutable_parts(session, option)]
+        return [part for option in value.options.values() for part in _object_parts(session, option)]
     parts = children(value)
     if parts is None or isinstance(value, list) or is_outside(session, value):
         return []
-    own = [] if isinstance(value, tuple) or _is_frozen(value) else [value]
-    return [*own, *(inner for part in parts[0] for inner in _mutable_parts(session, part))]
+    own = [] if isinstance(value, tuple) else [value]
+    return [*own, *(inner for part in parts[0] for inner in _object_parts(session, part))]
 
 
 def is_changeable(session: Session, value: Any) -> bool:
@@ -227,18 +287,24 @@ def argument(session: Session, value: Any) -> Any:
     """Return a normalized value as an argument of a node."""
     builder = session.builder
     if isinstance(value, TaggedUnion):
-        options = tuple(argument(session, option) for option in value.options.values())
-        return builder.call_raw(control.item_choose, (builder.argument(value.tag), tuple(value.options), options))
+        return _chosen(session, value.tag, {tag: argument(session, option) for tag, option in value.options.items()})
     value = session.lists.of(value) or value
     if is_outside(session, value):
         return builder.call_raw(control.item_make, (Const(value), ())) if isinstance(value, (dict, list)) else value
     parts = None if isinstance(value, RuntimeList) else children(value)
     if parts is None:
         return builder.argument(value)
-    items = tuple(argument(session, part) for part in parts[0])
-    if type(value) is tuple:
-        return items
-    return builder.call_raw(control.item_make, (shallow(value)[1], items))
+    return _made(session, value, [argument(session, part) for part in parts[0]])
+
+
+def _chosen(session: Session, tag: Any, options: dict[int, Any]) -> fx.Node:
+    node = session.builder.argument(tag), tuple(options), tuple(options.values())
+    return session.builder.call_raw(control.item_choose, node)
+
+
+def _made(session: Session, value: Any, parts: Sequence[Any]) -> Any:
+    """Return a container with these parts, as an argument of a node."""
+    return tuple(parts) if type(value) is tuple else session.builder.call_raw(control.item_make, (shallow(value)[1], tuple(parts)))
 
 
 def stands_in(session: Session, items: RuntimeList, value: Any) -> None:
@@ -267,6 +333,7 @@ def taken(session: Session, items: RuntimeList, node: fx.Node) -> Any:
     stands_in(session, items, value)
     for part in _mutable_parts(session, value):
         session.allocations.own(part)
+    for part in _object_parts(session, value):
         session.places.copies.add(part)
     session.tuples.take(value)
     return value

@@ -22,7 +22,7 @@ from dy2st.capture.library import (
     handler_of,
     surroundings_method,
 )
-from dy2st.capture.looping import iteration
+from dy2st.capture.looping import iteration, iterators
 from dy2st.capture.objects import construction, hidden_state
 from dy2st.capture.operators import comparisons
 from dy2st.capture.session.session import Session
@@ -55,6 +55,8 @@ def call_builtin_method(session: Session, method: Any, args: Any, kwargs: Any) -
         return session.call(statement, method.__self__, *args, **kwargs)
     if method.__name__ in ("__contains__", "__getitem__", "__reversed__") and isinstance(method.__self__, CONTAINERS):
         return _call_special(session, method, args, kwargs)
+    if isinstance(method.__self__, types.GeneratorType):
+        return _call_of_generator(session, method, args, kwargs)
     return _call_ordinary_method(session, method, args, kwargs)
 
 
@@ -82,6 +84,14 @@ def _call_ordinary_method(session: Session, method: Any, args: Any, kwargs: Any)
         return session.call(getattr(BaseException, method.__name__), owner, *args, **kwargs)
     result = call_plain(session, method, args, kwargs)
     return construction.registered(session, result) if method.__name__ == "__new__" and isinstance(owner, type) else result
+
+
+def _call_of_generator(session: Session, method: Any, args: Any, kwargs: Any) -> Any:
+    """Return a method of a generator of Python's own: one from outside."""
+    if not session.iterators.older.runs_code(method.__self__):
+        return call_plain(session, method, args, kwargs)
+    iterators.take(session, method.__self__)
+    return session.iterators.older.resumed(method.__self__, method, *args)
 
 
 def _call_of_set(session: Session, method: Any, args: Any) -> Any:

@@ -85,7 +85,8 @@ def required(session: Session, items: list[Any]) -> RuntimeList:
 def _reached(session: Session, items: RuntimeList, index: Any, message: str) -> Any:
     """Return an index as a number; the operation itself finds out that nothing is there, unless others see the exception pass."""
     index = session.to_number(index)
-    if items.element is not None and (session.in_flight.pending or session.in_flight.has_written()):
+    is_cell = id(items.items) in session.lists.of_cells  # the check would record what is in cells, and read them for it
+    if items.element is not None and not is_cell and (session.in_flight.pending or session.in_flight.has_written()):
         count = length(session, items)
         if not isinstance(index, int) or index >= 0:
             check(session, count > index, IndexError, message)

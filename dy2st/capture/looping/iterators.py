@@ -93,7 +93,7 @@ def over(iterable: Any, refusal: str = "'{}' object is not iterable") -> Any:
         return iterable.unbind(0)
     if isinstance(iterable, collections.abc.Iterator) and not is_written_by_user(iterable):
         take(need(), iterable)
-        return iterable
+        return _steps(iterable) if session.iterators.older.runs_code(iterable) else iterable
     by_user = [name for name in ("__iter__", "__next__", "__getitem__") if _written_by_user(iterable, name) is not None]
     if not by_user:
         return iterable
@@ -119,7 +119,7 @@ def step(iterator: Any) -> Any:
     """Return ``next(iterator)``, or :data:`END`."""
     own = _written_by_user(iterator, "__next__")
     if own is None:
-        item = next(iterator, END)
+        item = _next(iterator, END)
         for part in item if isinstance(item, tuple) else (item,):
             if isinstance(part, Stale):
                 raise errors.CaptureError(
@@ -135,6 +135,18 @@ def step(iterator: Any) -> Any:
         return END
 
 
+def _next(iterator: Any, *default: Any) -> Any:
+    session = current()
+    if session is None or not session.iterators.older.runs_code(iterator):
+        return next(iterator, *default)
+    try:
+        return session.iterators.older.resumed(iterator, next, iterator)
+    except StopIteration:
+        if default:
+            return default[0]
+        raise
+
+
 def is_written_by_user(iterator: Any) -> bool:
     """Tell whether the steps of an iterator are functions that can be converted."""
     return _written_by_user(iterator, "__next__") is not None
@@ -144,7 +156,7 @@ def next_(iterator: Any, *default: Any) -> Any:
     """Return ``next(iterator, default)``."""
     if not is_written_by_user(iterator):
         take(need(), iterator)
-        return next(iterator, *default)
+        return _next(iterator, *default)
     item = step(iterator)
     if item is not END:
         return item
@@ -175,6 +187,7 @@ def take(session: Session, iterator: Any) -> None:
     if not session.blocks.at_root:
         check_pure(session, iterator)
         check_own(session, iterator)
+    session.iterators.older.check(iterator)
     session.iterators.taken[id(iterator)] = (iterator, session.builder)
     session.blocks.region.iterators.append(iterator)
 

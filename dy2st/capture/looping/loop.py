@@ -29,7 +29,7 @@ from dy2st.capture.recording.block import align_operands
 from dy2st.capture.session.session import Session, need
 from dy2st.capture.types import abstract_values, tensor_traits, value_types
 from dy2st.capture.values.kinds import is_symbolic
-from dy2st.capture.values.signals import NeedsRuntimeList, Unreachable
+from dy2st.capture.values.signals import NeedsMade, NeedsRuntimeList, Unreachable
 from dy2st.capture.values.symbolic import options_of, unpack_list
 from dy2st.capture.writes.checkpointed import SNAPSHOTS
 from dy2st.capture.writes.places import ContentsPlace, Place
@@ -126,6 +126,10 @@ def capture_loop(
             if _attempt(session, pred, test, body, cells, live, carries):
                 rests.go_on(session, cells)
                 return
+        except NeedsMade as needed:
+            session.operators.make_early(session, needed)
+            carries.clear()
+            continue
         except NeedsRuntimeList as need_list:
             if carries.grow(session, need_list.items):
                 continue

@@ -45,11 +45,13 @@ def create(session: Session, value: Any) -> Cell:
 
 def read(session: Session, cell: Cell) -> Any:
     """Return what is in a cell."""
+    session.lists.of_cells[id(cell.items)] = cell.items
     return session.call(operator.getitem, cell.items, 0)
 
 
 def write(session: Session, cell: Cell, value: Any) -> None:
     """Change what is in a cell."""
+    session.lists.of_cells[id(cell.items)] = cell.items
     session.call(operator.setitem, cell.items, 0, value)
 
 
@@ -70,6 +72,19 @@ def give_items(session: Session, table: Any) -> None:
     for key, item in table.items():
         if not isinstance(item, (Cell, Undefined)) and session.allocations.is_inside(ItemPlace(table, key), session.blocks.region):
             dict.__setitem__(table, key, create(session, item))
+
+
+def pairs(left: Any, right: Any) -> list[tuple[list[Any], list[Any]]]:
+    """Return the lists of the cells that two objects have in the same places: they are one where the objects are."""
+    tables = [
+        value if isinstance(value, dict) else attributes(value) if storage.table_of(value) is not None else {}
+        for value in (left, right)
+    ]
+    return [
+        (cell.items, other.items)
+        for name, cell in dict.items(tables[0])
+        if type(cell) is Cell and type(other := tables[1].get(name)) is Cell
+    ]
 
 
 def holds(table: Any) -> bool:

@@ -127,9 +127,13 @@ def is_generated(kind: type, init: Any) -> bool:
 
 def is_named_tuple(kind: type) -> bool:
     """Tell whether objects of a class are made by the ``__new__`` that ``collections.namedtuple`` writes, and by nothing else."""
-    new = cast(Any, kind).__new__
+    return is_written_new(kind, cast(Any, kind).__new__) and cast(Any, kind).__init__ is object.__init__
+
+
+def is_written_new(kind: type, new: Any) -> bool:
+    """Tell whether a function is the ``__new__`` that ``collections.namedtuple`` writes, of a class or one of its bases."""
     is_written = isinstance(new, types.FunctionType) and new.__code__.co_filename.startswith("<string>")
-    return issubclass(kind, tuple) and hasattr(kind, "_fields") and is_written and cast(Any, kind).__init__ is object.__init__
+    return is_written and new.__name__ == "__new__" and issubclass(kind, tuple) and hasattr(kind, "_fields")
 
 
 def _has_union(init: Any, kind: type, args: Any, kwargs: Any) -> bool:

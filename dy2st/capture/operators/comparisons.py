@@ -21,7 +21,7 @@ import torch
 
 from dy2st.capture.attributes.attributes import attr
 from dy2st.capture.attributes.class_attributes import call_own, of_class
-from dy2st.capture.branching import keys, lookup, optional, tensor_keys, unions
+from dy2st.capture.branching import elements, keys, lookup, optional, tensor_keys, unions
 from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.containers import ranges, set_views, tuples
 from dy2st.capture.containers.iterables import RuntimeIterable
@@ -29,6 +29,7 @@ from dy2st.capture.containers.wide_dicts import RuntimeView
 from dy2st.capture.environment.users_code import has_own, user_method
 from dy2st.capture.looping import iteration, iterators, zipping
 from dy2st.capture.looping.truth import truth
+from dy2st.capture.objects import cells
 from dy2st.capture.operators import plain_identity, wide_tables
 from dy2st.capture.session.session import Session, current, need
 from dy2st.capture.texts import methods
@@ -69,7 +70,7 @@ def _are_one(left: Any, right: Any) -> Any:
         return plain_identity.are_one(need(), left, right)
     session = current()
     if session is not None and left is not right and any(_may_be_copy(session, value) for value in (left, right)):
-        session.places.copies.check_identity(left, right, session.here())
+        return _are_one_in_lists(session, left, right)
     if left is not right and isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor):
         return need().number(python.is_, (left, right), "bool")  # a branch may have given either of two tensors
     if session is not None and not session.ownership.is_new(left) and not session.ownership.is_new(right):
@@ -80,8 +81,10 @@ def _are_one(left: Any, right: Any) -> Any:
 def _is_one_of(union: TaggedUnion, other: Any) -> Any:
     """Return ``union is other``: where that can be told for each option, the tag says it, and what it says is known in a branch."""
     by_run = (TaggedUnion, torch.Tensor, *SYMBOLIC_NUMBERS, Text)
-    if isinstance(other, by_run) or (
-        plain_identity.kind_of(other) and any(isinstance(option, by_run) for option in options_of(union))
+    if (
+        isinstance(other, by_run)
+        or any(_may_be_copy(need(), value) for value in (other, *options_of(union)))
+        or (plain_identity.kind_of(other) and any(isinstance(option, by_run) for option in options_of(union)))
     ):
         return unions.over(union, lambda option: _are_one(option, other))
     return unions.is_option(union, lambda option: _are_one(option, other))
@@ -91,6 +94,28 @@ def _may_be_copy(session: Session, value: Any) -> bool:
     """Tell whether a value is, or has, a copy in a list of the program."""
     known = session.lists.of(value)
     return value in session.places.copies or (known is not None and bool(known.places))
+
+
+def _are_one_in_lists(session: Session, left: Any, right: Any) -> Any:
+    """Return whether two values are one, of which a list of the program holds one at least.
+
+    Raises:
+        NeedsApart: they are objects that have to have cells.
+        CaptureError: nobody knows.
+    """
+    are_outside = [elements.is_outside(session, value) for value in (left, right)]
+    if all(are_outside):
+        session.tracker.compared(left, right)
+    if type(left) is not type(right) or any(are_outside):
+        return False  # what comes from outside is held itself
+    of_cells = cells.pairs(left, right)
+    for mine, other in ((left, right), *of_cells):
+        sides = session.lists.of(mine), session.lists.of(other)
+        if sides[0] is not None and sides[1] is not None:
+            return session.number(python.is_, sides, "bool")
+        if of_cells and sides != (None, None):
+            return False  # what has been put in has lists of the program in all of its cells
+    session.places.copies.refuse_identity(left, session.here(), session.traits.apart)
 
 
 def equal(left: Any, right: Any) -> Any:

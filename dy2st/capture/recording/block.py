@@ -19,7 +19,7 @@ from dy2st.capture.values.provenance import Provenance
 from dy2st.capture.values.symbolic import MAY_BE_ABSENT, SYMBOLIC_NUMBERS, RuntimeFunction, RuntimeList, Stale
 from dy2st.capture.values.texts import RuntimeString
 from dy2st_runtime.ir.printing import describe
-from dy2st_runtime.ir.program import Block, Location
+from dy2st_runtime.ir.program import Block, Location, node_blocks
 from dy2st_runtime.primitives import scalars
 
 ACTS_FOR_USER = False
@@ -95,6 +95,10 @@ class BlockBuilder:
     def is_inside(self, other: BlockBuilder) -> bool:
         """Tell whether this is the other block or one inside of it."""
         return self is other or (self.parent is not None and self.parent.is_inside(other))
+
+    def has_block(self, other: BlockBuilder) -> bool:
+        """Tell whether a node of this block runs another one."""
+        return any(block.graph is other.graph for node in self.graph.nodes for block in node_blocks(node))
 
     def is_operand(self, value: Any) -> bool:
         """Tell whether a tensor or list is one of an outer block."""

@@ -114,6 +114,10 @@ class Blocks:
         """Tell whether the body of a loop has been begun since a time."""
         return any(region.repeats and region.start > time for region in self._regions)
 
+    def is_of_block(self, time: int) -> bool:
+        """Tell whether the block that is recorded now had been begun at a time."""
+        return next(region.start for region in self._regions if region.builder is self.builder) <= time
+
     def is_older(self, value: Any, depth: int) -> bool:
         """Tell whether an object is seen to have been made before the blocks and attempts above a depth began."""
         allocated = self._allocations.allocated_at(value)

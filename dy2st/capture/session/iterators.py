@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 from dy2st.capture.recording.block import BlockBuilder
 from dy2st.capture.values import storage
@@ -12,16 +13,31 @@ from dy2st.errors import CaptureError
 ACTS_FOR_USER = False
 
 
+class Older(Protocol):
+    """Goes on with iterators from outside that run code of the user's."""
+
+    def runs_code(self, iterator: Any) -> bool:
+        """Tell whether an iterator is one."""
+
+    def check(self, iterator: Any) -> None:
+        """Check an iterator of which items are about to be taken."""
+
+    def resumed(self, iterator: Any, resume: Callable[..., Any], *args: Any) -> Any:
+        """Call one of its methods, or a function that does."""
+
+
 class Iterators:
     """The iterators and generators of one capture.
 
     Attributes:
+        older: goes on with iterators from outside.
         taken: iterators with the block that took items from them last; ``None`` once nobody may.
         generators: the generators of the user's that are alive.
         unclosed: errors for those that nobody could close.
     """
 
     def __init__(self) -> None:
+        self.older: Older
         self.taken: dict[int, tuple[Any, BlockBuilder | None]] = {}
         self.generators: weakref.WeakSet[Any] = weakref.WeakSet()
         self.unclosed: list[CaptureError] = []

@@ -27,6 +27,7 @@ class ListTable:
 
     Attributes:
         widened: the lists of the program whose items have come to be of further kinds, in order.
+        of_cells: lists that hold one item at any time, by identity.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class ListTable:
     ) -> None:
         self._blocks, self._allocations, self._places, self._make = blocks, allocations, places, make
         self.widened: list[list[Any]] = []
+        self.of_cells: dict[int, list[Any]] = {}
         self._by_id: dict[int, RuntimeList] = {}
         self._kept: dict[int, Any] = {}
         self._owner: dict[int, BlockBuilder] = {}

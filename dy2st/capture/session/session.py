@@ -37,6 +37,7 @@ from dy2st.capture.types import value_types
 from dy2st.capture.types.traits import Traits
 from dy2st.capture.values import constant_nodes
 from dy2st.capture.values.abstract_objects import Represents
+from dy2st.capture.values.signals import NeedsMade
 from dy2st.capture.values.symbolic import RuntimeList, TaggedUnion, unpack_list
 from dy2st.capture.values.texts import RuntimeString
 from dy2st.capture.writes.gradient_slots import Gradients
@@ -59,6 +60,7 @@ class Operators:
         call: the call operator.
         over: does something with each option of a tagged union.
         list_: turns a Python list into a list of the program.
+        make_early: has the program make an object that blocks inside of this one put in lists.
         namespace: the operators that converted functions name.
         makers: how an abstract value is made for a set, deque or array from outside.
     """
@@ -67,6 +69,7 @@ class Operators:
     call: Callable[..., Any]
     over: Callable[[TaggedUnion, Callable[[Any], Any]], Any]
     list_: Callable[[Session, list[Any]], RuntimeList]
+    make_early: Callable[[Session, NeedsMade], None]
     namespace: Any
     makers: Mapping[type, Callable[[Any], Represents]]
 

@@ -56,7 +56,7 @@ class WrittenPlaces:
     def __init__(self, position: Position, blocks: Blocks, allocations: Allocations, outside: Outside, traits: Traits) -> None:
         self._position, self._blocks, self._allocations, self._outside = position, blocks, allocations, outside
         self._traits, self._may_alias, self._key_orders = traits, blocks.may_alias, blocks.key_orders
-        self.copies = Copies()
+        self.copies = Copies(lambda: blocks.builder)
         self.views = Views()
         self.written_at: dict[tuple[Any, ...], Location | None] = {}
         self.tables: dict[int, tuple[dict[str, Any], Any]] = {}

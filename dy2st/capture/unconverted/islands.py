@@ -203,7 +203,8 @@ def _recorded(session: Session, function: types.FunctionType, args: tuple[Any, .
 
 def _is_followed(function: types.FunctionType, given: tuple[Any, ...]) -> bool:
     """Tell whether a function names nothing that does more than compute, as far as its code and its arguments show."""
-    if not unseen_writes.are_few((*given, *opaque.reached(function))):
+    reached = (*given, *opaque.reached(function))
+    if not unseen_writes.are_few(reached) or any(isinstance(value, types.GeneratorType) for value in reached):
         return False
     for part in opaque.with_helpers(function):
         if any(_imports_or_tries(code) for code in _codes(part.__code__)):

@@ -109,6 +109,14 @@ def passes_on(function: Any, args: tuple[Any, ...]) -> bool:
     return isinstance(kind, type) and _keeps(kind, args)
 
 
+def makes_named_tuple(function: Any, args: tuple[Any, ...]) -> bool:
+    """Tell whether a function makes a named tuple, which holds the lists that it gets, of any length."""
+    made = function.args[0] if isinstance(function, functools.partial) and function.args else function
+    if isinstance(made, type):
+        return construction.is_named_tuple(made)
+    return bool(args) and isinstance(args[0], type) and construction.is_written_new(args[0], made)
+
+
 def _keeps(kind: type, args: tuple[Any, ...]) -> bool:
     """Tell whether a class holds what its objects are made of."""
     if issubclass(kind, BaseException):

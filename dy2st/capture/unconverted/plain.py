@@ -22,7 +22,7 @@ from dy2st.capture.objects import hidden_state
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import wording
 from dy2st.capture.unconverted import dimensions, drawing, random_draws
-from dy2st.capture.unconverted.looked_into import passes_on
+from dy2st.capture.unconverted.looked_into import makes_named_tuple, passes_on
 from dy2st.capture.unconverted.numbers_given import call_noting_writes, given_numbers, not_taken
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_arrays import AbstractArray
@@ -55,7 +55,8 @@ def call_plain(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
     for value in (*args, *kwargs.values()):
         if isinstance(value, spreading.Rest):
             raise spreading.refused(session, function)
-        if session.lists.of(contents(value)) is not None and not isinstance(value, AbstractDeque):
+        is_list = session.lists.of(contents(value)) is not None and not isinstance(value, AbstractDeque)
+        if is_list and not makes_named_tuple(function, args):
             kind = "list" if isinstance(value, list) else "tuple"
             raise errors.CaptureError(
                 f"{getattr(function, '__qualname__', function)}() gets a {kind} that changes length inside a captured block",

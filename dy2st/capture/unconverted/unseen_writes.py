@@ -54,7 +54,7 @@ def called(session: Session, function: Callable[..., Any], args: tuple[Any, ...]
         return function(*args, **kwargs)
     finally:
         for value, held in before:
-            _note(session, value, held)
+            note(session, value, held)
 
 
 def called_with_modules(session: Session, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -131,13 +131,14 @@ def _attributes(value: Any) -> dict[str, Any] | None:
     return {name: item for name, item in table.items() if name not in unknown}
 
 
-def _note(session: Session, value: Any, held: Any) -> None:
+def note(session: Session, value: Any, held: Any) -> None:
+    """Note what was written to an object, which held something else before (see :func:`reached`)."""
     if not isinstance(value, _CONTAINERS):
         _note_attributes(session, value, held)
         return
     place = ContentsPlace(value)
     now = place.read()
-    if not _same(held, now):
+    if not is_same(held, now):
         place.write(held)
         session.places.write(place)
         place.write(now)
@@ -156,7 +157,7 @@ def put_back(before: Iterable[tuple[Any, Any]]) -> bool:
 def _put_back(value: Any, held: Any) -> bool:
     if isinstance(value, _CONTAINERS):
         place = ContentsPlace(value)
-        if _same(held, place.read()):
+        if is_same(held, place.read()):
             return False
         place.write(held)
         return True
@@ -179,7 +180,8 @@ def _note_attributes(
         place.write(now.get(name, MISSING))
 
 
-def _same(held: Any, now: Any) -> bool:
+def is_same(held: Any, now: Any) -> bool:
+    """Tell whether two copies of what an object held are of the same objects in the same places."""
     if len(held) != len(now):
         return False
     if isinstance(held, dict):

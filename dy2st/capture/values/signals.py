@@ -31,6 +31,19 @@ class NeedsRuntimeList(Signal):
         self.items = items
 
 
+class NeedsMade(NeedsRuntimeList):
+    """The program has to make an object in the block that made it, and the capture of what follows starts again.
+
+    Attributes:
+        value: the object.
+        error: what is wrong where that cannot be.
+    """
+
+    def __init__(self, value: Any, error: Exception) -> None:
+        super().__init__([])
+        self.value, self.error = value, error
+
+
 class NeedsAbstract(Signal):
     """Something has to stand for a set or deque from outside, and the capture starts again."""
 

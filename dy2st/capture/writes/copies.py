@@ -8,7 +8,8 @@ Reading them makes no difference.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 from dy2st import errors
 from dy2st.capture.values.signals import NeedsApart
@@ -23,16 +24,32 @@ def _name(kind: type) -> str:
 
 
 class Copies:
-    """Which objects have a copy in a list of the program, or are one."""
+    """Which objects have a copy in a list of the program, or are one.
 
-    def __init__(self) -> None:
-        self._objects: dict[int, Any] = {}
+    Args:
+        block: gives the block that is recorded now.
+    """
+
+    def __init__(self, block: Callable[[], Any]) -> None:
+        self._block = block
+        self._objects: dict[int, tuple[Any, Any]] = {}
+        """With the blocks in which they became ones."""
+        self._followed: set[int] = set()
+        """Those that came to stand for others."""
         self.hold_lists = False
         """Whether a list of the program is an item of another one, too."""
 
     def add(self, item: Any) -> None:
         """Forbid changes of an object from now on."""
-        self._objects[id(item)] = item
+        self._objects[id(item)] = item, self._block()
+
+    def block_of(self, item: Any) -> Any:
+        """Return the block in which an object has become one of these; ``None`` if it is none."""
+        return self._objects.get(id(item), (None, None))[1]
+
+    def has_followed(self, item: Any) -> bool:
+        """Tell whether an object has become one of these since it stands for one."""
+        return id(item) in self._followed
 
     def __contains__(self, value: Any) -> bool:
         return id(value) in self._objects
@@ -66,18 +83,20 @@ class Copies:
             fix=f"give it {name!r} where it is made, None for example, and set its value here",
         )
 
-    def check_identity(self, left: Any, right: Any, here: errors.Location | None) -> None:
-        """Tell whether two objects are one is asked, of which one has a copy.
+    def refuse_identity(self, value: Any, here: errors.Location | None, apart: frozenset[str]) -> NoReturn:
+        """Refuse to tell whether two objects are one, of which one has a copy.
 
         Raises:
-            CaptureError: they may be.
+            NeedsApart: another capture can, where the class has cells.
+            CaptureError: nobody knows.
         """
-        if type(left) is type(right):
-            raise errors.CaptureError(
-                f"whether two names hold the same {type(left).__name__} out of a list that changes length is not known",
-                here,
-                fix="compare what is in them, or their positions in the list",
-            )
+        if not isinstance(value, (list, tuple)) and not self.is_wanted(type(value), apart):
+            raise NeedsApart(_name(type(value)))
+        raise errors.CaptureError(
+            f"whether two names hold the same {type(value).__name__} out of a list that changes length is not known",
+            here,
+            fix="compare what is in them, or their positions in the list",
+        )
 
     def follow(self, value: Any, *others: Any) -> None:
         """Note that a value stands for one of some others from now on."""
@@ -90,6 +109,7 @@ class Copies:
             parts = children(part)
             if parts is not None and any(other in self for other in given):
                 self.add(part)
+                self._followed.add(id(part))
             list_ = runtime_list(part)
             for other in given:
                 another = runtime_list(unpack_list(other))

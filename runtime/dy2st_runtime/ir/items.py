@@ -62,7 +62,8 @@ def parts(value: Any, kind: int | ObjectOf) -> Sequence[Any]:
     if isinstance(kind, ObjectOf):
         held = attributes(value)
         return [held[name] for name in kind.fields]
-    return shallow(value)[0]
+    results = shallow(value)[0]
+    return results if len(results) == kind else [None] * kind  # of an object from outside, which holds something else
 
 
 def is_plain_object(structure: Structure) -> bool:
