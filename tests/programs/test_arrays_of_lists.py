@@ -48,6 +48,13 @@ def of_flags(x):
     return np.array(flags, dtype=bool), np.array(flags, dtype=np.int32).sum()
 
 
+def of_known_lists_of_them(x):
+    rows = []
+    for v in x:
+        rows.append([float(w * v) for w in x if w > 0])
+    return np.array(rows), np.array(rows).shape, np.stack(rows)
+
+
 def that_functions_take(x):
     items = [v.item() for v in x]
     kept = [v for v in items if v > 0]
@@ -81,7 +88,17 @@ def seen(value: Any) -> Any:
 @pytest.mark.parametrize("backend", ["python", "native"])
 @pytest.mark.parametrize(
     "function",
-    [of_numbers, of_tensors, of_whole_numbers, of_rows, of_flags, that_functions_take, of_another_dtype, of_another_rank],
+    [
+        of_numbers,
+        of_tensors,
+        of_whole_numbers,
+        of_rows,
+        of_flags,
+        of_known_lists_of_them,
+        that_functions_take,
+        of_another_dtype,
+        of_another_rank,
+    ],
 )
 def test_arrays_are_those_of_eager(function: Any, backend: str) -> None:
     static = dy2st.to_static(function, backend=backend)
@@ -98,3 +115,19 @@ def test_a_list_of_tensors_with_gradients_is_none_of_numbers() -> None:
     for call in (f, dy2st.to_static(f)):
         with pytest.raises(RuntimeError, match="requires grad"):
             call(x)
+
+
+def test_whole_numbers_among_others_and_rows_of_them_are_refused() -> None:
+    def mixed(x: Any) -> Any:
+        items = [1]
+        for v in x:
+            if v > 0:
+                items.append(v.item())
+        return np.array(items)
+
+    def rows(x: Any) -> Any:
+        return np.array([[i for i in range(3) if x[i] > 0] for _ in range(2)])
+
+    for f, words in ((mixed, "an int or a float"), (rows, "a list of lists")):
+        with pytest.raises(dy2st.CaptureError, match=words):
+            dy2st.to_static(f)(INPUTS[0])

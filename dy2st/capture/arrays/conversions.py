@@ -15,6 +15,7 @@ from dy2st.capture.branching.assertions import check
 from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.containers import list_tensors, lists
 from dy2st.capture.looping.truth import logical_not
+from dy2st.capture.operators.plain_identity import tell_items_apart
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.session.session import Session, need
@@ -141,6 +142,8 @@ def of_list(session: Session, items: RuntimeList, dtype: Any = None) -> Any:
         made = torch.float64 if kind is None else _DTYPES[kind.kind]
         if dtype is not None and np.issubdtype(np.dtype(dtype), np.floating):
             made = torch.float64  # as Python's own numbers go through a double
+        elif made is torch.float64:
+            tell_items_apart(session)
         result: Any = list_tensors.tensor(session, items, made)  # one of two where no rows have no columns
         return session.over(result, lambda tensor: of_tensor(session, tensor))
 

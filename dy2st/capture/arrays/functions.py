@@ -46,6 +46,8 @@ def otherwise(session: Session, function: Any, args: tuple[Any, ...], kwargs: di
         items = session.lists.of(args[0]) if args else None
         if items is not None and conversions.is_of_numbers(items):
             return functools.partial(_of_list, session, function, items, args, kwargs)
+        if args and _holds_list(session, args[0]):
+            return lambda: session.call(function, _with_lists_in(session, args[0]), *args[1:], **kwargs)
         if not is_open((args, kwargs)):
             return functools.partial(_to_be_written, function, args, kwargs) if _creates(function) else None
         return functools.partial(_call_numpy, session, function, args, kwargs)
@@ -67,6 +69,28 @@ def _of_list(session: Session, function: Any, items: RuntimeList, args: tuple[An
     dtype = kwargs.get("dtype", args[1] if len(args) > 1 else None) if makes else None
     array = conversions.of_list(session, items, dtype)
     return session.call(function, array, *args[1:], **kwargs)
+
+
+def _holds_list(session: Session, value: Any) -> bool:
+    """Tell whether there is a list of the program in a known list or tuple."""
+    if type(value) not in (list, tuple) or session.lists.of(value) is not None:
+        return False
+    return any(session.lists.of(item) is not None or _holds_list(session, item) for item in value)
+
+
+def _with_lists_in(session: Session, value: Any) -> Any:
+    """Return nested lists with arrays in the place of the lists of the program."""
+    items = session.lists.of(value)
+    if items is None:
+        return type(value)(_with_lists_in(session, item) for item in value) if type(value) in (list, tuple) else value
+    result = conversions.of_list(session, items) if conversions.is_of_numbers(items) else None
+    if not isinstance(result, AbstractArray):
+        raise errors.CaptureError(
+            "NumPy gets a list of lists that change length inside a captured block",
+            session.here(),
+            fix="make an array of each, with a dtype: np.array(row, dtype=np.int64)",
+        )
+    return result
 
 
 _MOST: dict[str, int] = {

@@ -82,15 +82,17 @@ def _of_dict(value: Any) -> tuple[Sequence[Any], Callable[[tuple[Structure, ...]
 
 
 def _of_dict_with_fields(value: Any) -> tuple[Sequence[Any], Callable[[tuple[Structure, ...]], Structure]]:
-    """Return the parts of a dict that is a dataclass: where its items are its fields that are not ``None``, those alone."""
+    """Return the parts of a dict that is a dataclass: where its items are its fields that are not ``None``, in any order, those
+    alone.
+    """
     kind = type(value)
     result, names = attributes(value), [field.name for field in dataclasses.fields(kind)]
     base: Any = collections.OrderedDict if isinstance(value, collections.OrderedDict) else dict
     keys = tuple(base.__iter__(value))
     inside = [dict.__getitem__(value, key) for key in keys]  # past the methods of the user's class
-    fields = tuple(name for name in names if result.get(name) is not None)
-    if keys == fields and result.keys() == set(names) and all(result[name] is item for name, item in zip(fields, inside)):
-        return inside, lambda items: ObjectOf(kind, fields, items)
+    fields = {name for name in names if result.get(name) is not None}
+    if fields == set(keys) and result.keys() == set(names) and all(result[key] is item for key, item in zip(keys, inside)):
+        return inside, lambda items: ObjectOf(kind, keys, items)
     own, count = tuple(result), len(keys)
     return [*inside, *result.values()], lambda items: HolderOf(kind, own, (DictOf(keys, items[:count]), *items[count:]))
 
