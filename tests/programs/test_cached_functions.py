@@ -80,3 +80,29 @@ def test_effects_with_results_that_only_the_program_knows_are_refused():
 
     with pytest.raises(dy2st.CaptureError, match="remembers its results"):
         f(torch.ones(2))
+
+
+@functools.cache
+def available():
+    print("looked")
+    return True
+
+
+def asks_on_some_ways(x):
+    if x.sum() > 0:
+        if available():
+            x = x + 1
+    return x * 2
+
+
+def test_a_result_without_arguments_is_known_on_all_ways_once_it_is_there(capsys):
+    available.cache_clear()
+    static = dy2st.to_static(asks_on_some_ways)
+    with pytest.raises(dy2st.CaptureError, match="remembers its results"):
+        static(torch.ones(2))
+    available()
+    assert capsys.readouterr().out.count("looked") == 1
+    for k in (1, -1, 2):
+        assert torch.equal(static(torch.ones(2) * k), asks_on_some_ways(torch.ones(2) * k))
+    assert capsys.readouterr().out == ""
+    assert len(static.program_cache) == 1

@@ -480,6 +480,74 @@ def state_read_through_the_class():
     return f, [d], change
 
 
+class OfClass(property):
+    def __get__(self, o, t=None):
+        return self.fget(t)
+
+
+class Doubled(property):
+    def __get__(self, o, t=None):
+        return self if o is None else super().__get__(o, t) * 2
+
+    def __set__(self, o, v):
+        super().__set__(o, v + 1)
+
+
+@case
+def properties_of_classes():
+    class Base:
+        kinds = {"a": 1}
+
+        @OfClass
+        def sizes(cls):
+            if cls.kinds:
+                return {name: size * 2 for name, size in cls.kinds.items()}
+            return {}
+
+    class C(Base):
+        @property
+        def sizes(self):
+            return super().sizes
+
+    o, c = Base(), C()
+    o.kinds = {"a": 100}
+
+    def f(x):
+        return x * o.sizes["a"] + c.sizes["a"]
+
+    def change():
+        Base.kinds = {"a": 5}
+
+    return f, [o, c], change
+
+
+@case
+def properties_with_a_way_of_their_own():
+    class C:
+        w = torch.ones(1)
+
+        @Doubled
+        def two(self):
+            if self.w.sum() > 0:
+                return self.w
+            return self.w - 5
+
+        @two.setter
+        def two(self, v):
+            if v.sum() > 3:
+                self.w = v
+            else:
+                self.w = -v
+
+    o = C()
+
+    def f(x):
+        o.two = x
+        return o.two + 1
+
+    return f, [o]
+
+
 @pytest.mark.parametrize("body", CASES, ids=lambda body: body.__name__)
 def test_descriptors_and_their_state_do_what_they_do_in_eager(body: Any) -> None:
     def make() -> World:

@@ -128,12 +128,28 @@ def under_grad(x: Any) -> Any:
     return torch.func.grad(lambda v: function(v) * v)(x[1])
 
 
+def in_a_call_with_an_optional_argument(x: Any) -> Any:
+    def call(y: Any, shift: Any = 0) -> Any:
+        y = y + shift
+        function = base
+        if y[0] > 0:
+            function = tripled(adding(y.expand(2, 3)))
+        else:
+            function = adding(y * 2)
+        return function(y)
+
+    given = {"y": x}
+    if x[1] > 0:
+        given["shift"] = x.sum()
+    return call(**given)
+
+
 @pytest.mark.parametrize("backend", ["python", "native"])
 @pytest.mark.parametrize(
     "function",
     [
         of_a_factory, of_functions, a_method, on_both_ways, of_a_nested_branch, in_a_loop, in_a_list, that_changes_what_it_holds,
-        of_an_optional_value, under_vmap, under_grad,
+        of_an_optional_value, under_vmap, under_grad, in_a_call_with_an_optional_argument,
     ],
 )  # fmt: skip
 def test_a_function_that_a_branch_makes_is_called_after_it(function: Any, backend: str) -> None:

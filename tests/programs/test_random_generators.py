@@ -192,3 +192,17 @@ def test_numbers_below_one_of_the_program_are_drawn_with_a_generator(draw: Any) 
         return draw(len(kept), generator), kept
 
     agree(f, [(torch.tensor([1.0, -1.0, 2.0, 3.0]),), (torch.tensor([-1.0, 1.0, -2.0, -3.0]),)])
+
+
+@pytest.mark.parametrize("draw", _BOUNDED)
+def test_no_generator_is_given_or_one_on_some_ways(draw: Any) -> None:
+    def f(x: Any) -> Any:
+        kept = x[x > 0]
+        generator = None
+        if x[0] > 5:
+            generator = torch.Generator().manual_seed(3)
+        return draw(len(kept), generator), draw(len(kept), None), kept
+
+    calls = [(torch.tensor([1.0, -1.0, 2.0, 3.0]),), (torch.tensor([-1.0, 1.0, -2.0, -3.0]),), (torch.tensor([7.0, 1.0, 1.0]),)]
+    agree(f, calls[:2])
+    agree(f, calls[2:])

@@ -12,12 +12,16 @@ from torch.utils._python_dispatch import _disable_current_modes
 from dy2st import errors
 from dy2st.capture.attributes import attributes
 from dy2st.capture.branching.assertions import check
+from dy2st.capture.branching.branch import capture_if_exp
+from dy2st.capture.containers import list_tensors, lists
 from dy2st.capture.looping.truth import logical_not
+from dy2st.capture.operators.plain_identity import tell_items_apart
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.session.session import Session, need
-from dy2st.capture.types import tensor_traits
+from dy2st.capture.types import tensor_traits, value_types
 from dy2st.capture.values.abstract_arrays import AbstractArray, numpy_dtype
+from dy2st.capture.values.symbolic import RuntimeList
 from dy2st_runtime.arrays import calls
 
 
@@ -105,6 +109,51 @@ _LEGACY: dict[Any, torch.dtype | None] = {
 """Classes of tensors that make one of an array, and its dtype."""
 MAKERS = (torch.tensor, torch.as_tensor, torch.asarray, *_LEGACY)
 """What makes a tensor of an array, or of a list of NumPy's numbers."""
+
+
+def is_of_numbers(items: RuntimeList) -> bool:
+    """Tell whether NumPy makes an array of numbers of a list of the program."""
+    kind, dims = _numbers_in(items)
+    return kind is None or isinstance(kind, value_types.NumberType) or (dims == 1 and _is_scalar(kind))
+
+
+def _numbers_in(items: RuntimeList) -> tuple[Any, int]:
+    kind, dims = items.element, 1
+    while isinstance(kind, value_types.ListType):
+        kind, dims = kind.element, dims + 1
+    return kind, dims
+
+
+def _is_scalar(kind: Any) -> bool:
+    return isinstance(kind, value_types.TensorType) and not kind.sizes
+
+
+def of_list(session: Session, items: RuntimeList, dtype: Any = None) -> Any:
+    """Return the array that NumPy makes of a list of the program.
+
+    Args:
+        dtype: the one that the array is to get; without items it is float64, unless one is given.
+    """
+    kind = _numbers_in(items)[0]
+
+    def listed() -> Any:
+        if _is_scalar(kind):
+            return of_tensor(session, list_tensors.stack(session, items))
+        made = torch.float64 if kind is None else _DTYPES[kind.kind]
+        if dtype is not None and np.issubdtype(np.dtype(dtype), np.floating):
+            made = torch.float64  # as Python's own numbers go through a double
+        elif made is torch.float64:
+            tell_items_apart(session)
+        result: Any = list_tensors.tensor(session, items, made)  # one of two where no rows have no columns
+        return session.over(result, lambda tensor: of_tensor(session, tensor))
+
+    if kind is None or (not _is_scalar(kind) and (dtype is not None or kind.kind == "float")):
+        return listed()
+    empty = lambda: of_tensor(session, torch.zeros(0, dtype=torch.float64))  # noqa: E731
+    return capture_if_exp(lists.length(session, items) > 0, listed, empty)
+
+
+_DTYPES = {"bool": torch.bool, "int": torch.int64, "float": torch.float64}
 
 
 def as_number(session: Session, kind: type, value: AbstractArray) -> Any:

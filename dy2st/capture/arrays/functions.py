@@ -23,7 +23,7 @@ from dy2st.capture.recording.patches import methods_patch
 from dy2st.capture.session.session import Session, need, recording
 from dy2st.capture.values.abstract_arrays import AbstractArray, holds, is_open, memory_of
 from dy2st.capture.values.kinds import is_symbolic
-from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, RuntimeList
 from dy2st_runtime.arrays.functions import METHODS, WRITING_FUNCTIONS, WRITING_METHODS, drawing_functions, functions, names
 
 _TO_NUMBERS = {int: int, float: float, complex: complex, operator.index: int}
@@ -43,6 +43,11 @@ def otherwise(session: Session, function: Any, args: tuple[Any, ...], kwargs: di
     if drawing is not None:
         return drawing
     if _is_numpys(function) and not _draws(function):
+        items = session.lists.of(args[0]) if args else None
+        if items is not None and conversions.is_of_numbers(items):
+            return functools.partial(_of_list, session, function, items, args, kwargs)
+        if args and _holds_list(session, args[0]):
+            return lambda: session.call(function, _with_lists_in(session, args[0]), *args[1:], **kwargs)
         if not is_open((args, kwargs)):
             return functools.partial(_to_be_written, function, args, kwargs) if _creates(function) else None
         return functools.partial(_call_numpy, session, function, args, kwargs)
@@ -56,6 +61,36 @@ def otherwise(session: Session, function: Any, args: tuple[Any, ...], kwargs: di
         is_known = type(args[0] if args else None) is np.ndarray and any(function is known for known in _MAKERS)
         return functools.partial(_tensor_of, session, function, args, kwargs) if is_known else None
     return _with_arrays(session, function, args, kwargs)
+
+
+def _of_list(session: Session, function: Any, items: RuntimeList, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a function of NumPy with the array that it makes of a list of the program."""
+    makes = function in (np.array, np.asarray, np.asanyarray)
+    dtype = kwargs.get("dtype", args[1] if len(args) > 1 else None) if makes else None
+    array = conversions.of_list(session, items, dtype)
+    return session.call(function, array, *args[1:], **kwargs)
+
+
+def _holds_list(session: Session, value: Any) -> bool:
+    """Tell whether there is a list of the program in a known list or tuple."""
+    if type(value) not in (list, tuple) or session.lists.of(value) is not None:
+        return False
+    return any(session.lists.of(item) is not None or _holds_list(session, item) for item in value)
+
+
+def _with_lists_in(session: Session, value: Any) -> Any:
+    """Return nested lists with arrays in the place of the lists of the program."""
+    items = session.lists.of(value)
+    if items is None:
+        return type(value)(_with_lists_in(session, item) for item in value) if type(value) in (list, tuple) else value
+    result = conversions.of_list(session, items) if conversions.is_of_numbers(items) else None
+    if not isinstance(result, AbstractArray):
+        raise errors.CaptureError(
+            "NumPy gets a list of lists that change length inside a captured block",
+            session.here(),
+            fix="make an array of each, with a dtype: np.array(row, dtype=np.int64)",
+        )
+    return result
 
 
 _MOST: dict[str, int] = {

@@ -141,7 +141,8 @@ def remove(session: Session, target: Any, name: str, deleter: Callable[[Any, str
 def _of_user(session: Session, target: Any, name: str, part: str, method: str, *values: Any) -> bool:
     """Let a property or descriptor of the user's do it; says whether there is one."""
     described = storage.of_class(type(target), name)
-    if isinstance(described, property):
+    written = getattr(type(described), method, None)
+    if isinstance(described, property) and not isinstance(written, types.FunctionType):
         function = getattr(described, part)
         if function is None:
             getattr(described, method)(target, *values)  # raises
@@ -149,7 +150,6 @@ def _of_user(session: Session, target: Any, name: str, part: str, method: str, *
             return False
         session.call(types.MethodType(function, target), *values)
         return True
-    written = getattr(type(described), method, None)
     if not isinstance(written, types.FunctionType) or is_librarys(written):
         return False
     read_descriptor(session, type(target).__mro__, name, described)

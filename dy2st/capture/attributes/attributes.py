@@ -230,7 +230,7 @@ def _through_super(session: Session, value: Any, name: str) -> Any:
         return types.MethodType(written, bound)
     if bound is value.__self_class__ or described is MISSING:
         return getattr(value, name)
-    getter = described.fget if isinstance(described, property) else None
+    getter = storage.getter_of(described)
     if getter is not None and not is_librarys(getter):
         return session.call(types.MethodType(getter, bound))
     if isinstance(getattr(type(described), "__get__", None), types.FunctionType):

@@ -176,7 +176,7 @@ def from_class(session: Session, value: Any, described: Any, name: str) -> Any:
     """Return what the class of an object makes of an attribute that it defines."""
     if isinstance(described, TaggedUnion):
         return session.over(described, lambda option: from_class(session, value, option, name))
-    getter = described.fget if isinstance(described, property) else None
+    getter = storage.getter_of(described)
     in_c = getter is not None and not isinstance(getter, types.FunctionType) and not is_library(type(value).__module__)
     if getter is not None and (in_c or not is_librarys(getter)):
         of_class(session, value, name)

@@ -19,6 +19,7 @@ from dy2st.capture.session.session import Session
 from dy2st.capture.types import abstract_values, lattice, mismatches, value_types
 from dy2st.capture.types.abstract_values import ABSENT
 from dy2st.capture.values import storage
+from dy2st.capture.values.abstract_arrays import AbstractArray
 from dy2st.capture.values.abstract_objects import AbstractDeque, AbstractTuple
 from dy2st.capture.values.kinds import is_mutable
 from dy2st.capture.values.signals import NeedsRuntimeList
@@ -207,7 +208,10 @@ class Joiner:
 
     def _are_alike(self, a: Any, b: Any) -> bool:
         """Tell whether two values are containers of one structure, to be joined part by part."""
-        return self._has_parts(a) and self._has_parts(b) and bool(shallow(a)[1] == shallow(b)[1])
+        if not (self._has_parts(a) and self._has_parts(b) and shallow(a)[1] == shallow(b)[1]):
+            return False
+        arrays = [value.items for value in (a, b) if isinstance(value, AbstractArray)]  # of another dtype or rank, they are two
+        return len(arrays) < 2 or (arrays[0].dtype, arrays[0].dim()) == (arrays[1].dtype, arrays[1].dim())
 
     def _is_taken_apart(self, a: Any, b: Any, ways: tuple[Any, Any]) -> bool:
         """Tell whether there is only one value, with objects in it that stay themselves."""

@@ -61,6 +61,8 @@ def _held(
             held = outcome.final(place.key, place.read())  # what the branch has written there is undone by now
             if place.key not in seen and not session.tuples.is_known_here(held):
                 seen.add(place.key)
+                if isinstance(place, CellPlace):  # made in the branch: no state of the blocks around it
+                    session.allocations.own(place.cell, since=outcome.start)
                 yield place, held
             waiting += options_of(held)
         if not places:

@@ -166,6 +166,28 @@ def _getattribute(session: Session, value: Any, name: str) -> Any:
     return reading.plain(session, value, name, fallback=False)
 
 
+@handles(property.__get__)
+def _property_get(session: Session, descriptor: Any, value: Any, kind: Any = None) -> Any:
+    """Return what a property gives, for the ``__get__`` of a class made from it."""
+    if value is None or descriptor.fget is None:
+        return property.__get__(descriptor, value, kind)
+    return session.call(descriptor.fget, value)
+
+
+@handles(property.__set__)
+def _property_set(session: Session, descriptor: Any, target: Any, value: Any) -> None:
+    if descriptor.fset is None:
+        property.__set__(descriptor, target, value)  # raises
+    session.call(descriptor.fset, target, value)
+
+
+@handles(property.__delete__)
+def _property_delete(session: Session, descriptor: Any, target: Any) -> None:
+    if descriptor.fdel is None:
+        property.__delete__(descriptor, target)  # raises
+    session.call(descriptor.fdel, target)
+
+
 @handles(object.__setattr__)
 def _object_setattr(session: Session, target: Any, name: str, value: Any) -> None:
     assignment.put(session, target, name, value, object.__setattr__)

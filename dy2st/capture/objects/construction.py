@@ -57,7 +57,8 @@ def instantiate(session: Session, kind: type, args: Any, kwargs: Any, plainly: P
         session.call(types.MethodType(init, result), *args, **kwargs)
         return _initialized(session, result, (args, kwargs))
     make = functools.partial(type.__call__, kind)
-    if new is object.__new__ and isinstance(init, types.FunctionType) and not _has_union(init, kind, args, kwargs):
+    made_first = new is object.__new__ or (is_container and is_generated(kind, init))
+    if made_first and isinstance(init, types.FunctionType) and not _has_union(init, kind, args, kwargs):
         result = registered(session, new(kind))
         given = kwargs | _made_defaults(session, kind, args, kwargs)
         if is_generated(kind, init):

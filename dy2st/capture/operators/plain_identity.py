@@ -58,7 +58,13 @@ def tell_kinds_apart(session: Session, number: Any) -> None:
         NeedsApart: it may be an int on one path and a float on another.
         CaptureError: they are told apart, and it may come from a list that has both.
     """
-    if not isinstance(number, torch.SymFloat) or not lattice.has_mixed_numbers():
+    if isinstance(number, torch.SymFloat):
+        tell_items_apart(session)
+
+
+def tell_items_apart(session: Session) -> None:
+    """Note that the classes of numbers are asked for, where they may come from a list."""
+    if not lattice.has_mixed_numbers():
         return
     if tensor_traits.NUMBER not in session.traits.apart:
         raise NeedsApart(tensor_traits.NUMBER)

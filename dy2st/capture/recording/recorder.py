@@ -295,7 +295,7 @@ def _written_sizes(func: Any, args: Any) -> frozenset[Any]:
 
 def _without_generator(func: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """Return an operator that draws numbers as torch has it for abstract values: in Python, where nothing is drawn."""
-    if kwargs.get("generator") is None:
+    if "generator" not in kwargs:  # an overload that takes one does so where ``None`` is given, too
         return func, kwargs
     name = func._schema.overload_name
     if not name.endswith("generator"):

@@ -38,7 +38,7 @@ from dy2st.capture.values.kinds import is_mutable, is_number, number_kind
 from dy2st.capture.values.symbolic import Order, RuntimeList, TaggedUnion, Undefined, is_out_of_date, runtime_list
 from dy2st.capture.values.texts import RuntimeString, Text
 from dy2st_runtime.ir.flattening import children, shallow
-from dy2st_runtime.ir.structure import DictOf, ObjectOf, TupleOf
+from dy2st_runtime.ir.structure import AbstractOf, DictOf, ObjectOf, TupleOf
 
 ACTS_FOR_USER = False
 
@@ -348,6 +348,8 @@ def _join_containers(a: ContainerType, b: ContainerType, single: tuple[type, ...
     if a.structure != b.structure:
         kind = LengthMismatch if type(a.structure) is type(b.structure) and len(a.items) != len(b.items) else Mismatch
         raise kind(a, b)
+    if isinstance(a.structure, AbstractOf):
+        single = VALUES  # it stands for an object in whose memory there is one tensor, or list
     return ContainerType(a.structure, tuple(_join_part(n, x, y, single) for n, (x, y) in enumerate(zip(a.items, b.items))))
 
 

@@ -12,6 +12,7 @@ from dy2st import errors
 from dy2st.capture.environment.written_out import Generator
 from dy2st.capture.library.generators import new_state
 from dy2st.capture.session.session import Session
+from dy2st.capture.values.symbolic import may_be_undefined
 from dy2st_runtime.primitives import random_state
 
 _DRAWING = ("torch.nn.init", "torch.functional", "torch.nn.functional")
@@ -36,8 +37,8 @@ def call(session: Session, function: Any, args: Any, kwargs: Any, plainly: Calla
         if not isinstance(value, Generator):
             return value
         if id(value) not in drawn:
-            real = torch.Generator(value.device)
-            node = session.builder.call(random_state.generator, (value.state, value.device))
+            real = torch.Generator(_held(value, "device"))
+            node = session.builder.call(random_state.generator, (_held(value, "state"), _held(value, "device")))
             session.builder.bind_generator(real, node)
             drawn[id(value)] = value, real
         return drawn[id(value)][1]
@@ -45,10 +46,16 @@ def call(session: Session, function: Any, args: Any, kwargs: Any, plainly: Calla
     given, named = tuple(map(stand_in, args)), {name: stand_in(value) for name, value in kwargs.items()}
     result = plainly(session, function, given, named)
     for made, real in drawn.values():
-        left = new_state(session, made.device)
+        left = new_state(session, _held(made, "device"))
         session.builder.call(random_state.state, (real,), {}, left)
         session.call(setattr, made, "state", left)
     return result
+
+
+def _held(generator: Generator, name: str) -> Any:
+    """Return an attribute of a generator, which has it wherever it has been made."""
+    held = getattr(generator, name)
+    return held.without_unbound() if may_be_undefined(held) else held
 
 
 def _draws(function: Any) -> bool:

@@ -96,6 +96,12 @@ def is_data(described: Any) -> bool:
     return hasattr(type(described), "__set__") or hasattr(type(described), "__delete__")
 
 
+def getter_of(described: Any) -> Any:
+    """Return what computes a property; ``None`` for one whose class has a ``__get__`` of its own in Python, which decides."""
+    plain = isinstance(described, property) and not isinstance(type(described).__get__, types.FunctionType)
+    return described.fget if plain else None
+
+
 def is_code(described: Any) -> bool:
     """Tell whether what a class defines is a property or descriptor in Python of the user: an object keeps nothing there."""
     methods = (getattr(type(described), part, None) for part in ("__get__", "__set__", "__delete__"))

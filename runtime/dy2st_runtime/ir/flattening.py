@@ -56,10 +56,8 @@ def children(value: Any) -> tuple[Sequence[Any], Callable[[tuple[Structure, ...]
     if kind in (collections.Counter, collections.defaultdict) and kind_of_table(value) != ANY_FACTORY:
         keys, name = tuple(value), str(kind_of_table(value))
         return list(value.values()), lambda items: CollectionOf(name, (DictOf(keys, items, dict),))
-    if isinstance(value, dict) and dataclasses.is_dataclass(kind):  # a dict and a dataclass at once: both views must agree
-        result = attributes(value)  # one that is being made lacks some
-        fields = tuple(f.name for f in dataclasses.fields(kind) if result.get(f.name) is not None)
-        return [result[name] for name in fields], lambda items: ObjectOf(kind, fields, items)
+    if isinstance(value, dict) and dataclasses.is_dataclass(kind):
+        return _of_dict_with_fields(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         result = attributes(value)  # past the methods of the user's class
         fields = tuple(dict.fromkeys([*_slots(kind, result), *result]))
@@ -81,6 +79,22 @@ def _of_dict(value: Any) -> tuple[Sequence[Any], Callable[[tuple[Structure, ...]
         return [dict(value.items()), *vars(value).values()], lambda items: HolderOf(kind, names, items)
     keys = tuple(value)
     return list(value.values()), lambda items: DictOf(keys, items, kind)
+
+
+def _of_dict_with_fields(value: Any) -> tuple[Sequence[Any], Callable[[tuple[Structure, ...]], Structure]]:
+    """Return the parts of a dict that is a dataclass: where its items are its fields that are not ``None``, in any order, those
+    alone.
+    """
+    kind = type(value)
+    result, names = attributes(value), [field.name for field in dataclasses.fields(kind)]
+    base: Any = collections.OrderedDict if isinstance(value, collections.OrderedDict) else dict
+    keys = tuple(base.__iter__(value))
+    inside = [dict.__getitem__(value, key) for key in keys]  # past the methods of the user's class
+    fields = {name for name in names if result.get(name) is not None}
+    if fields == set(keys) and result.keys() == set(names) and all(result[key] is item for key, item in zip(keys, inside)):
+        return inside, lambda items: ObjectOf(kind, keys, items)
+    own, count = tuple(result), len(keys)
+    return [*inside, *result.values()], lambda items: HolderOf(kind, own, (DictOf(keys, items[:count]), *items[count:]))
 
 
 def _slots(kind: Any, results: Collection[str]) -> Iterator[str]:

@@ -279,7 +279,10 @@ def _make_tuple(factory: type | None, values: tuple[Any, ...]) -> Any:
 
 def _make_object(factory: type, fields: dict[str, Any]) -> Any:
     if issubclass(factory, dict):
-        return factory(**fields)
+        if not dataclasses.is_dataclass(factory):
+            return factory(**fields)  # what stands for a class of the process that saved a program
+        rest = dict.fromkeys(field.name for field in dataclasses.fields(factory))
+        return _make_holder(factory, None, fields, rest | fields)  # what its constructor does has been done
     result = _new_object(factory)
     for name, value in fields.items():
         object.__setattr__(result, name, value)

@@ -175,3 +175,39 @@ def colt5_router() -> Subject:
     torch.manual_seed(2)
     model = ConditionalRoutedFeedForward(8, num_heavy_tokens=3, light_ff_mult=0.5, heavy_ff_mult=4)
     return Subject(model, [(torch.randn(2, 8, 8),), (torch.randn(2, 8, 8) * 5,)])
+
+
+@published("ponder_transformer")
+def ponder_transformer() -> Subject:
+    from ponder_transformer import PonderTransformer
+
+    model = PonderTransformer(num_tokens=11, dim=8, max_seq_len=8, causal=True, dim_head=4, heads=2, ponder_lambda_p=0.2)
+    tokens = [tuple(torch.randint(0, 11, (1, 8)) for _ in range(2)) for _ in range(2)]
+    return Subject(lambda x, labels: model(x, labels=labels), tokens, [model])
+
+
+@published("ponder_transformer")
+def ponder_transformer_halts() -> Subject:
+    from ponder_transformer import PonderTransformer
+
+    model = PonderTransformer(num_tokens=11, dim=8, max_seq_len=8, causal=True, dim_head=4, heads=2, ponder_lambda_p=0.2).eval()
+    return Subject(model, [(torch.randint(0, 11, (2, 8)),) for _ in range(3)])
+
+
+@published("vit_pytorch")
+def adaptive_tokens() -> Subject:
+    from vit_pytorch.ats_vit import ViT
+
+    sizes = {"dim": 8, "depth": 2, "heads": 2, "mlp_dim": 8, "dim_head": 4}
+    model = ViT(image_size=16, patch_size=4, num_classes=3, max_tokens_per_depth=(8, 4), **sizes).eval()
+    return Subject(model, [(torch.randn(2, 3, 16, 16),), (torch.randn(2, 3, 16, 16),), (torch.zeros(2, 3, 16, 16),)])
+
+
+@published("vit_pytorch")
+def images_of_any_size() -> Subject:
+    from vit_pytorch.na_vit import NaViT
+
+    sizes = {"dim": 8, "depth": 1, "heads": 2, "mlp_dim": 8, "dim_head": 4}
+    model = NaViT(image_size=16, patch_size=4, num_classes=3, token_dropout_prob=None, **sizes).eval()
+    images = [(torch.randn(3, 16, 8), torch.randn(3, 8, 8)) for _ in range(2)]
+    return Subject(lambda one, other: model([[one, other], [other]]), images)

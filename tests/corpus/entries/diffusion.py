@@ -60,3 +60,18 @@ def scheduler_add_noise() -> Subject:
 
     scheduler = diffusers.DDPMScheduler(num_train_timesteps=20)
     return Subject(scheduler.add_noise, [(_noise(1), _noise(3), torch.tensor([n])) for n in (5, 19)])
+
+
+@published("diffusers")
+def scheduler_with_its_times() -> Subject:
+    import diffusers
+
+    def sample(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+        scheduler = diffusers.KDPM2DiscreteScheduler()
+        scheduler.set_timesteps(5)
+        x = x * scheduler.init_noise_sigma
+        for t in scheduler.timesteps:
+            x = scheduler.step(scheduler.scale_model_input(x, t) * scale, t, x).prev_sample
+        return x
+
+    return Subject(sample, [(_noise(1), torch.tensor(0.5)), (_noise(2), torch.tensor(3.0))])

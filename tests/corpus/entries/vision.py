@@ -62,3 +62,14 @@ def kornia_connected_components() -> Subject:
     torch.manual_seed(1)
     image = (torch.rand(1, 1, 8, 8) > 0.5).float()
     return Subject(lambda x: connected_components(x, num_iterations=8), [(image,), (image * 0,)])
+
+
+@published("kornia")
+def kornia_ransac() -> Subject:
+    from kornia.geometry.ransac import RANSAC
+
+    def pair(noise: float) -> tuple[torch.Tensor, torch.Tensor]:
+        points = torch.randn(12, 2)
+        return points, points * 1.5 + 0.3 + noise * torch.randn(12, 2)
+
+    return Subject(RANSAC("homography", inl_th=0.5, batch_size=16, max_iter=4), [pair(0.0), pair(2.0), pair(0.1)])
