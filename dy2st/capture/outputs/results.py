@@ -197,7 +197,7 @@ def _ranked(session: Session, place: ItemPlace | ContentsPlace) -> Write | None:
         return None
     if not key_orders.are_ranked:
         raise NeedsRanks
-    return Write(cast(Place, RankedOrder(table)), None, dict(key_orders.now(table).of))
+    return Write(cast(Place, RankedOrder(table)), None, dict(key_orders.ranks_now(table).of))
 
 
 def _last(session: Session, writes: Iterable[Write]) -> Iterator[Write]:

@@ -70,10 +70,10 @@ class RankPlace:
         return ("rank", id(self.owner), self.item)
 
     def read(self) -> Any:
-        return self.orders.now(self.owner).parts().get(self.item, FIRST)
+        return self.orders.ranks_now(self.owner).parts().get(self.item, FIRST)
 
     def write(self, value: Any) -> None:
-        self.orders.put(self.owner, self.orders.now(self.owner).with_part(self.item, value))
+        self.orders.put_ranks(self.owner, self.orders.ranks_now(self.owner).with_part(self.item, value))
 
     def __str__(self) -> str:
         return "the order of a dict's keys"
@@ -132,9 +132,9 @@ class KeyOrders:
     def of(self, table: Any) -> Any:
         """Return the order of a dict's keys; ``None`` if it is that of the Python object."""
         _, order = self._known.get(id(table), (None, None))
-        if isinstance(order, Ranks):
-            constant = order.constant_order(storage.keys_of(table))
-            order = order if constant is None else Order(tuple(constant))
+        if self.are_ranked and is_unknown(order) and not self._is_of_object(table):
+            constant = self.ranks_now(table).constant_order(storage.keys_of(table))
+            order = self.ranks_now(table) if constant is None else Order(tuple(constant))
         if (
             order is None
             or dict.__len__(table) < 2
@@ -194,7 +194,7 @@ class KeyOrders:
         present = [key for key, value in storage.plain(table).items() if not isinstance(value, Undefined)]
         if not self._is_of_object(table):
             known = self._known.get(id(table), (None, None))[1] if self.are_ranked else self.of(table)
-            return completed(known, present, ranked=self.are_ranked)
+            return completed(known, present)
         return self._order_of_attributes(table, self._known, present)
 
     def _is_of_object(self, table: Any) -> bool:
@@ -214,15 +214,29 @@ class KeyOrders:
     def put(self, table: dict[Any, Any], order: Any) -> None:
         """From now on the keys of a dict are in an order."""
         self.changes += 1
-        if self.are_ranked and isinstance(order, Order) and not self._is_of_object(table):
-            order = Ranks.begun(in_order(table, order))
+        if self.are_ranked and isinstance(order, TaggedUnion) and not self._is_of_object(table):
+            order = Order(None)  # the ranks tell
         self._known[id(table)] = table, order
+
+    def ranks_now(self, table: dict[Any, Any]) -> Ranks:
+        """Return the ranks of a dict's keys."""
+        present = [key for key, value in storage.plain(table).items() if not isinstance(value, Undefined)]
+        return completed(self._known.get(_ranks_of(table), (None, None))[1], present, ranked=True)  # type: ignore[no-any-return]
+
+    def put_ranks(self, table: dict[Any, Any], ranks: Ranks) -> None:
+        """From now on the keys of a dict have these ranks."""
+        self._known[_ranks_of(table)] = table, ranks
+
+    def _has_ranks(self, table: Any) -> bool:
+        return self.are_ranked and not self._is_of_object(table)
 
     def follow(self, value: Any, table: Any) -> Any:
         """Return a copy of a dict has its keys in the same order; gives the copy."""
         order = self.of(table)
         if order is not None:
             self.put(value, self._known[id(table)][1])
+        if self._has_ranks(table) and _ranks_of(table) in self._known:
+            self.put_ranks(value, self.ranks_now(table))
         return value
 
     def follow_object(self, obj: Any, value: Any) -> None:
@@ -308,10 +322,14 @@ class KeyOrders:
         """Note that a key is taken out: if it comes back, it comes last."""
         if id(table) in self._known:
             self.put(table, each(self._known[id(table)][1], lambda order: order.without(key)))
+        if _ranks_of(table) in self._known:
+            self.put_ranks(table, self._known[_ranks_of(table)][1].without(key))
 
     def moved(self, table: dict[Any, Any], key: Any, last: bool = True) -> None:
         """Note that a key that is there becomes the last or first one."""
         self.put(table, each(self.now(table), lambda order: order.with_at(key, last)))
+        if self._has_ranks(table):
+            self.put_ranks(table, self.ranks_now(table).with_at(key, last))
 
     def begin_iteration(self, place: Place, value: Any, final: Any, loop: object) -> None:
         """Do what an iteration of a loop finds in a place. Keys that each one leaves are there all, or in the first none of
@@ -333,9 +351,9 @@ class KeyOrders:
         """
         if may_be_undefined(dict.get(table, key)):
             order = self.now(table)
-            if isinstance(order, Ranks):
-                self.put(table, order.with_last(key, lambda before, after: choose(table[key], before, after)))
-                return
+            if self._has_ranks(table):
+                ranks = self.ranks_now(table)
+                self.put_ranks(table, ranks.with_last(key, lambda before, after: choose(table[key], before, after)))
             others = {MOVED, *(other for other, value in storage.plain(table).items() if presence(value) is not False)}
             after = each(order, lambda one: one.with_behind(key, others))
             if not same(order, after) and not self._are_together(table, key):
@@ -355,29 +373,34 @@ class KeyOrders:
         """Return what a block has written, of dicts item by item, with the orders that it leaves where that is another."""
         places = [entry.place for entry in undo_log.entries.values()]
         tables = {id(place.owner): place.owner for place in places if isinstance(place, (ItemPlace, ContentsPlace))}
-        tables |= {
-            number: table for number, (table, order) in self._known.items() if mark.get(number, (None, None))[1] is not order
-        }
+        changed = [table for number, (table, order) in self._known.items() if mark.get(number, (None, None))[1] is not order]
+        tables |= {id(table): table for table in changed}
         results = dict(writes)
         owners = {id(place.owner) for place in places if isinstance(place, AttributePlace)}
         tables |= {number: table for number, (table, owner, _) in self._attributes.items() if id(owner) in owners}
         for table in tables.values():
             if isinstance(table, dict) and not storage.is_namespace(table) and not is_new(self._owner(table)):
-                new, old = self.now(table), self._old(table, mark, writes, undo_log)
-                for place, was, now in self._changes(table, old, new):
+                for place, was, now in self._changes(table, mark, writes, undo_log):
                     results[place.key] = Write(cast(Place, place), was, now)
         return results
 
-    def _changes(self, table: dict[Any, Any], old: Any, new: Any) -> list[tuple[OrderPlace | RankPlace, Any, Any]]:
-        """Return the places in which two orders differ, with what each has there."""
-        if isinstance(new, Ranks):
-            return [(RankPlace(self, table, key), *pair) for key, pair in changes(old, new).items()]
-        return [] if same(old, new) else [(OrderPlace(self, table), old, new)]
+    def _changes(
+        self, table: dict[Any, Any], mark: Known, writes: Mapping[tuple[Any, ...], Write], undo_log: UndoLog
+    ) -> list[tuple[OrderPlace | RankPlace, Any, Any]]:
+        """Return the places in which the order of a dict differs from what a block has found, with what there was and is."""
+        old, new = self._old(table, mark, writes, undo_log), self.now(table)
+        results: list[tuple[OrderPlace | RankPlace, Any, Any]] = [] if same(old, new) else [(OrderPlace(self, table), old, new)]
+        if self._has_ranks(table):
+            whole = undo_log.contents_before(table)
+            before = order_before(table, mark.get(_ranks_of(table), (None, None))[1], writes, whole, ranked=True)
+            ranks = changes(before, self.ranks_now(table)).items()
+            results += [(RankPlace(self, table, key), *pair) for key, pair in ranks]
+        return results
 
     def _old(self, table: dict[Any, Any], mark: Known, writes: Mapping[tuple[Any, ...], Write], undo_log: UndoLog) -> Any:
         """Return the order that a block has found."""
         if not self._is_of_object(table):
-            return order_before(table, mark, writes, undo_log.contents_before(table), ranked=self.are_ranked)
+            return order_before(table, mark.get(id(table), (None, None))[1], writes, undo_log.contents_before(table))
         owner = self._owner(table)
         names = undo_log.names_before(owner) or storage.names(owner)
         before = next((names for one, names in zip(storage.tables(owner), names) if one is table), ())
@@ -482,3 +505,8 @@ class KeyOrders:
 def _ranks(table: Any, order: Order | None, keys: Sequence[Any]) -> list[int]:
     first = {key: place for place, key in enumerate(storage.keys_of(table) if order is None else in_order(table, order))}
     return [first[key] for key in keys]
+
+
+def _ranks_of(table: Any) -> Any:
+    """Return under what the ranks of a dict are known."""
+    return "ranks", id(table)

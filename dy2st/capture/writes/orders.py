@@ -14,8 +14,10 @@ from dy2st.capture.writes.places import ItemPlace
 from dy2st.capture.writes.ranks import Ranks
 from dy2st.capture.writes.undo_log import Write
 
-Known = dict[int, tuple[dict[Any, Any], Any]]
-"""Dicts whose keys may be in another order than those of the Python object, with that order: one, or a tagged union."""
+Known = dict[Any, tuple[dict[Any, Any], Any]]
+"""Dicts whose keys may be in another order than those of the Python object, with that order: one, or a tagged union; and others,
+whose keys have ranks, with these.
+"""
 
 
 MOVED: Any = type("Moved", (), {"__repr__": lambda self: "<moved>"})()
@@ -75,10 +77,14 @@ def reordered(table: dict[Any, Any], order: Order) -> dict[Any, Any]:
 
 
 def order_before(
-    table: dict[Any, Any], mark: Known, writes: Mapping[tuple[Any, ...], Write], whole: dict[Any, Any] | None, *, ranked: bool
+    table: dict[Any, Any],
+    known: Any,
+    writes: Mapping[tuple[Any, ...], Write],
+    whole: dict[Any, Any] | None,
+    *,
+    ranked: bool = False,
 ) -> Any:
     """Return the order that a block has found; ``whole`` is what was in a dict of which the block has written all."""
-    known = mark.get(id(table), (None, None))[1]
     if whole is not None:
         return completed(known, [key for key, value in whole.items() if not isinstance(value, Undefined)], ranked=ranked)
     olds = {
@@ -119,8 +125,6 @@ def _is_there(value: Any) -> bool:
 
 
 def each(order: Any, change: Callable[[Order], Order]) -> Any:
-    if isinstance(order, Ranks):
-        return change(order)  # type: ignore[arg-type]
     if isinstance(order, TaggedUnion):
         return TaggedUnion(order.session, order.tag, {tag: change(option) for tag, option in order.options.items()})
     return change(order)
