@@ -131,7 +131,7 @@ def until_now(session: Session) -> tuple[Written, tuple[Any, ...], list[Write]]:
         try:
             told = dataclasses.replace(write, new=session.carried.told(write.new))
             effect, writer, _ = effects_of(session, [told], describer)
-        except errors.CaptureError:
+        except (errors.CaptureError, NeedsRanks):
             lost.append(write)
         else:
             effects += effect
