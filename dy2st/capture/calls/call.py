@@ -116,11 +116,10 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
 
 def _of_each_way(session: Session, table: Any, function: Any, again: Callable[[Any], Any]) -> Any:
     """Return a call of a function with a dict or set of which only the program knows what is in it, or in which order."""
-    if wide_dicts.is_wide(session, table):
-        if goes_through(function):
-            return again(wide_dicts.view(table, "keys"))
-        if function is len:
-            return wide_dicts.length(session, table)
+    if function is len and wide_dicts.is_counted(table):
+        return wide_dicts.length(session, table)
+    if goes_through(function) and wide_dicts.is_wide(session, table):
+        return again(wide_dicts.view(table, "keys"))
     in_order = all(function is not known for known in WITHOUT_ORDER)
     return optional.case_split(session, table, again, ordered=in_order)
 

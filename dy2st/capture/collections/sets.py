@@ -39,7 +39,7 @@ class CapturedSet(AbstractSet):
 
     def length(self) -> Any:
         """Return ``len(self)``, known only at run time or before."""
-        if wide_dicts.is_wide(need(), self.table):
+        if wide_dicts.is_counted(self.table):
             return wide_dicts.length(need(), self.table)
         return _case_split(self, len)
 

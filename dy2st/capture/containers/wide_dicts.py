@@ -54,6 +54,17 @@ def is_wide(session: Session, table: Any) -> bool:
     return bool(2**unsure * session.blocks.key_orders.ways(table) > _FEW)
 
 
+def is_counted(table: Any) -> bool:
+    """Tell whether a dict has more keys that may be there than are asked one after the other how many there are.
+
+    Those tell more: where there are none, no single one is there.
+    """
+    return isinstance(table, dict) and sum(map(may_be_undefined, dict.values(table))) > _COUNTED
+
+
+_COUNTED = 6
+
+
 def view(table: Any, name: str) -> RuntimeView:
     """Return ``table.keys()``, ``table.values()`` or ``table.items()``."""
     return _showing(name, ordered=isinstance(table, collections.OrderedDict))(table, name)

@@ -67,6 +67,7 @@ class CaptureShapes(ShapeEnv):
         self._values: dict[sympy.Basic, frozenset[int]] = {}
         self._chosen: dict[sympy.Symbol, tuple[sympy.Basic, sympy.Basic, sympy.Basic]] = {}
         """Of numbers that an ``if`` has left: its test, and what the number is where that holds and where it does not."""
+        self._being_learned: set[sympy.Basic] = set()
         self._undecided: dict[sympy.Basic, None] = {}
         """What has been learned of such numbers and may hold on both ways: a test that is learned later tells more."""
         self._checked: dict[sympy.Basic, None] = {}
@@ -241,6 +242,15 @@ class CaptureShapes(ShapeEnv):
 
     def learn(self, expr: sympy.Basic) -> None:
         """Take an expression for true until the facts are forgotten, and the tests that have then been decided with it."""
+        if expr in self._being_learned:
+            return  # it has had a fact learned again, which tells it
+        self._being_learned.add(expr)
+        try:
+            self._learn(expr)
+        finally:
+            self._being_learned.discard(expr)
+
+    def _learn(self, expr: sympy.Basic) -> None:
         if self._maybe_evaluate_static(expr) is None:
             super().guard_or_defer_runtime_assert(expr, "the branch that is taken")
             self._forget_answers()
@@ -277,8 +287,7 @@ class CaptureShapes(ShapeEnv):
             holds = self._known(test)
             fits = [holds in (None, is_first) and self._known(way) is not False for way, is_first in zip(of_ways, (True, False))]
             if fits[0] != fits[1]:
-                if holds is None:  # what is known already would have the fact learned again, and that this
-                    self.learn(test if fits[0] else sympy.Not(test))
+                self.learn(test if fits[0] else sympy.Not(test))
                 self.learn(of_ways[0 if fits[0] else 1])
             elif all(fits):
                 self._undecided[fact] = None
