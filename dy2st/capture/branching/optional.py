@@ -9,24 +9,26 @@ asks
 from __future__ import annotations
 
 import collections
+import functools
 import gc
 import types
 from collections.abc import Callable
 from typing import Any
 
 from dy2st.capture.branching import keys, unions
+from dy2st.capture.branching.assertions import check
 from dy2st.capture.branching.branch import capture_if_exp
-from dy2st.capture.containers import wide_dicts
 from dy2st.capture.environment.users_code import has_own
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, need
 from dy2st.capture.values import storage
-from dy2st.capture.values.abstract_objects import AbstractSet
+from dy2st.capture.values.abstract_objects import AbstractSet, Represents
 from dy2st.capture.values.dict_views import is_view, name_of
 from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.storage import MISSING
 from dy2st.capture.values.symbolic import TaggedUnion, Undefined, may_be_undefined
 from dy2st.capture.writes.places import ItemPlace
+from dy2st_runtime.primitives import scalars
 
 _ABSENT = object()
 METHODS = frozenset(("pop", "popitem", "clear", "copy", "get", "keys", "values", "items"))
@@ -117,8 +119,8 @@ def method(session: Session, table: dict[Any, Any], name: str, args: Any, kwargs
 
 def of_each_way(session: Session, table: Any, name: str, *args: Any, **kwargs: Any) -> Any:
     """Return a method of what a dict is on each way: of a copy, since a view would show what is written when that way ends."""
-    if name in _VIEWS and not (args or kwargs) and wide_dicts.is_wide(session, table):
-        return wide_dicts.view(table, name)
+    if name in _VIEWS and not (args or kwargs) and is_wide(session, table):
+        return view(table, name)
 
     def of_way(known: Any) -> Any:
         return session.places.views.copied(table, getattr(storage.copy_of(known), name)(*args, **kwargs))
@@ -173,8 +175,7 @@ def pop_item(session: Session, table: dict[Any, Any], last: bool = True) -> tupl
             raise raised(KeyError(words))
         return next(reversed(known) if last else iter(known))
 
-    is_wide = wide_dicts.is_wide(session, table)
-    end = wide_dicts.at_end(session, table, last, words) if is_wide else case_split(session, table, at_end, ordered=True)
+    end = _end_of_many(session, table, last, words) if is_wide(session, table) else case_split(session, table, at_end, ordered=True)
     return end, keys.over(session, end, lambda key: pop(session, table, key))
 
 
@@ -200,3 +201,69 @@ def remove(session: Session, table: dict[Any, Any], key: Any) -> None:
     session.places.write(place)
     session.blocks.key_orders.removed(table, key)
     session.places.take_out(place, Undefined(f"[{key!r}]", KeyError, (key,)))
+
+
+_FEW = 8
+"""So many ways are written out: each set of keys in each order."""
+
+
+class RuntimeView(Represents, example={}.keys()):
+    """What shows the keys, values or items of such a dict: as they are when they are asked.
+
+    Args:
+        table: the dict.
+        name: of the method that gives such a view.
+    """
+
+    def __init__(self, table: Any, name: str) -> None:
+        self.table, self.name = table, name
+
+
+@functools.cache
+def _showing(name: str, *, ordered: bool) -> Callable[..., RuntimeView]:
+    kind = collections.OrderedDict if ordered else dict
+    return type("RuntimeView", (RuntimeView,), {}, example=getattr(kind(), name)())
+
+
+def is_wide(session: Session, table: Any) -> bool:
+    """Tell whether a dict may have more sets of keys, in more orders, than are written out."""
+    if not isinstance(table, dict):
+        return False
+    unsure = sum(isinstance(value, TaggedUnion) and may_be_undefined(value) for value in dict.values(table))
+    return bool(2**unsure * session.blocks.key_orders.ways(table) > _FEW)
+
+
+def is_counted(table: Any) -> bool:
+    """Tell whether a dict has more keys that may be there than are asked one after the other how many there are.
+
+    Those tell more: where there are none, no single one is there.
+    """
+    return isinstance(table, dict) and sum(map(may_be_undefined, dict.values(table))) > _COUNTED
+
+
+_COUNTED = 6
+
+
+def view(table: Any, name: str) -> RuntimeView:
+    """Return ``table.keys()``, ``table.values()`` or ``table.items()``."""
+    return _showing(name, ordered=isinstance(table, collections.OrderedDict))(table, name)
+
+
+def _end_of_many(session: Session, table: Any, last: bool, words: str) -> Any:
+    """Return the last key of a dict, or the first; one that has none raises KeyError with these words."""
+    check(session, length(session, table) > 0, KeyError, words)
+    return session.call(next, session.call(reversed if last else iter, view(table, "keys")))
+
+
+def length(session: Session, table: Any) -> Any:
+    """Return how many keys a dict has."""
+    return count(session, [unions.presence(value) for value in dict.values(table)])
+
+
+def count(session: Session, present: list[Any]) -> Any:
+    """Return how many of some keys are there."""
+    return functools.reduce(lambda total, one: total + _as_number(session, one), present, 0)
+
+
+def _as_number(session: Session, there: Any) -> Any:
+    return int(there) if isinstance(there, bool) else session.number(scalars.to_int, (there,), "int")

@@ -31,7 +31,6 @@ from dy2st.capture.calls import autograd_functions, cached_functions, managers, 
 from dy2st.capture.calls.builtin_methods import call_builtin_method, call_wrapper
 from dy2st.capture.collections import deques, sets, tables
 from dy2st.capture.collections.tables import FAMILY
-from dy2st.capture.containers import wide_dicts
 from dy2st.capture.diagnostics.translation import quiet_torch
 from dy2st.capture.diagnostics.user_frames import starts_function
 from dy2st.capture.environment import defaults, standard_library
@@ -116,10 +115,10 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
 
 def _of_each_way(session: Session, table: Any, function: Any, again: Callable[[Any], Any]) -> Any:
     """Return a call of a function with a dict or set of which only the program knows what is in it, or in which order."""
-    if function is len and wide_dicts.is_counted(table):
-        return wide_dicts.length(session, table)
-    if goes_through(function) and wide_dicts.is_wide(session, table):
-        return again(wide_dicts.view(table, "keys"))
+    if function is len and optional.is_counted(table):
+        return optional.length(session, table)
+    if goes_through(function) and optional.is_wide(session, table):
+        return again(optional.view(table, "keys"))
     in_order = all(function is not known for known in WITHOUT_ORDER)
     return optional.case_split(session, table, again, ordered=in_order)
 

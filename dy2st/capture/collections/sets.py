@@ -15,7 +15,6 @@ from typing import Any
 
 from dy2st import errors
 from dy2st.capture.branching import keys, lookup, optional, tensor_keys
-from dy2st.capture.containers import wide_dicts
 from dy2st.capture.looping import iteration
 from dy2st.capture.looping.iterators import over
 from dy2st.capture.looping.truth import both, logical_not
@@ -39,8 +38,8 @@ class CapturedSet(AbstractSet):
 
     def length(self) -> Any:
         """Return ``len(self)``, known only at run time or before."""
-        if wide_dicts.is_counted(self.table):
-            return wide_dicts.length(need(), self.table)
+        if optional.is_counted(self.table):
+            return optional.length(need(), self.table)
         return _case_split(self, len)
 
     # -- changes -----------------------------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from dy2st.capture.attributes import access, attributes
 from dy2st.capture.attributes.holders import is_librarys
 from dy2st.capture.branching import keys, lookup, optional, tensor_keys, unions
 from dy2st.capture.branching.branch import capture_if
-from dy2st.capture.containers import wide_dicts
 from dy2st.capture.environment.users_code import has_own
 from dy2st.capture.looping import iteration
 from dy2st.capture.looping.truth import truth
@@ -164,7 +163,7 @@ def update(session: Session, table: Any, /, *sources: Any, subtracts: bool = Fal
             session.over(source, lambda option: update(session, table, option, subtracts=subtracts))
             continue
         source = _looked_at(session, source)
-        is_open = wide_dicts.is_wide(session, source) or any(map(optional.has_optional, (table, source)))
+        is_open = optional.is_wide(session, source) or any(map(optional.has_optional, (table, source)))
         by_each = is_open or _is_special(session, type(table), source)
         if not by_each and not (isinstance(source, Mapping) and tensor_keys.may_share(session, storage.keys_of(table), source)):
             session.blocks.key_orders.check(source, session.here())
@@ -183,8 +182,8 @@ def update(session: Session, table: Any, /, *sources: Any, subtracts: bool = Fal
 
 
 def _put(session: Session, table: Any, source: Any) -> None:
-    if wide_dicts.is_wide(session, source) and not has_own(source, "__iter__"):
-        source = wide_dicts.view(source, "items")
+    if optional.is_wide(session, source) and not has_own(source, "__iter__"):
+        source = optional.view(source, "items")
     elif isinstance(source, dict) and not has_own(source, "__iter__"):
         session.blocks.key_orders.check(source, session.here())
         for key, value in storage.plain(source).items():
@@ -257,8 +256,8 @@ def _count(session: Session, table: Any, source: Any, sign: int) -> None:
 
     if not isinstance(source, Mapping):
         _for_each(session, source, count)
-    elif wide_dicts.is_wide(session, source) or session.blocks.key_orders.asks(source) is not None:
-        _for_each(session, wide_dicts.view(source, "items"), lambda pair: count(*pair))
+    elif optional.is_wide(session, source) or session.blocks.key_orders.asks(source) is not None:
+        _for_each(session, optional.view(source, "items"), lambda pair: count(*pair))
     else:
         for key, times in source.items():
             count(key, times)

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from dy2st.capture.branching import optional
 from dy2st.capture.containers import lists, ranges, wide_dicts
 from dy2st.capture.containers.iterables import RuntimeIterable, Stream
 from dy2st.capture.environment.users_code import has_own
@@ -22,7 +23,7 @@ def reversed_(iterable: Any) -> Any:
     if items is None:
         return reversed(iterable) if not isinstance(iterable, torch.Tensor) else reversed(iterable.unbind(0))
     kind = type(reversed([])) if not isinstance(iterable, ranges.RuntimeRange) else type(iter(range(0)))
-    if isinstance(iterable, wide_dicts.RuntimeView):
+    if isinstance(iterable, optional.RuntimeView):
         kind = type(reversed(iterable.example))
     backwards = RuntimeIterable(items.length, lambda k: items.at(items.length() - 1 - k), f"reversed {items.what}")
     return representing(Stream, kind)(backwards, as_it_is, resumes=True)
@@ -38,7 +39,7 @@ def as_runtime(iterable: Any) -> RuntimeIterable | None:
     session, iterable = need(), contents(iterable)
     if isinstance(iterable, RuntimeIterable):
         return iterable
-    if isinstance(iterable, wide_dicts.RuntimeView):
+    if isinstance(iterable, optional.RuntimeView):
         return wide_dicts.steps(session, iterable)
     if isinstance(iterable, ranges.RuntimeRange):
         return iterable.positions()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from dy2st.capture.branching import optional
-from dy2st.capture.containers.wide_dicts import RuntimeView
+from dy2st.capture.branching.optional import RuntimeView
 from dy2st.capture.session.session import Session
 from dy2st.capture.values.abstract_objects import AbstractSet
 from dy2st.capture.values.dict_views import is_view, name_of

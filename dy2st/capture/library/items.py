@@ -13,14 +13,15 @@ from typing import Any
 import torch
 
 from dy2st import errors
+from dy2st.capture.branching import optional
 from dy2st.capture.branching.assertions import check
 from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.collections import ordering
-from dy2st.capture.containers import lists, runtime_iterables, tuples, wide_dicts
+from dy2st.capture.containers import lists, runtime_iterables, tuples
 from dy2st.capture.containers.iterables import Columns, RuntimeIterable, Stream
 from dy2st.capture.environment import written_out
 from dy2st.capture.library.registry import Handler, handles
-from dy2st.capture.looping import comprehensions, iteration, iterators, zipping
+from dy2st.capture.looping import comprehensions, iteration, iterators
 from dy2st.capture.looping.truth import logical_not, truth
 from dy2st.capture.operators import comparisons, relations
 from dy2st.capture.raising.exceptions import raised
@@ -149,12 +150,12 @@ def _range(session: Session, *args: Any) -> Any:
 
 @handles(enumerate)
 def _enumerate(session: Session, iterable: Any, start: Any = 0) -> Any:
-    return zipping.enumerate_(iterable, start)
+    return iteration.enumerate_(iterable, start)
 
 
 @handles(zip)
 def _zip(session: Session, *iterables: Any, **kwargs: Any) -> Any:
-    return zipping.zip_(*iterables, **kwargs)
+    return iteration.zip_(*iterables, **kwargs)
 
 
 @handles(reversed)
@@ -179,7 +180,7 @@ def _map(session: Session, function: Any, *iterables: Any) -> Any:
     def through(item: Any, then: Any, live: Any, test: Any) -> None:
         then(session.call(function, *item) if len(iterables) > 1 else session.call(function, item))
 
-    given = zipping.zip_(*iterables) if len(iterables) > 1 else iterables[0]
+    given = iteration.zip_(*iterables) if len(iterables) > 1 else iterables[0]
     if isinstance(given, Columns):
         return Columns(given.present, [functools.partial(_through, session, function, column) for column in given.columns])
     return representing(Stream, map)(comprehensions.source_of(given), through, resumes=True)
@@ -221,7 +222,7 @@ def _kind_of_iterator(value: Any) -> type:
 
 @handles(next)
 def _next(session: Session, iterator: Any, *default: Any) -> Any:
-    if isinstance(iterator, wide_dicts.RuntimeView):
+    if isinstance(iterator, optional.RuntimeView):
         raise raised(TypeError(f"'{type(iterator).__name__}' object is not an iterator"))
     if isinstance(iterator, RuntimeIterable):
         session.iterators.spend(iterator)

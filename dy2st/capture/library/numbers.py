@@ -11,9 +11,9 @@ from typing import Any
 import torch
 
 from dy2st.capture.attributes.class_attributes import call_own
-from dy2st.capture.branching import keys, tensor_keys
+from dy2st.capture.branching import keys, optional, tensor_keys
 from dy2st.capture.branching.assertions import check
-from dy2st.capture.containers import lists, wide_dicts
+from dy2st.capture.containers import lists
 from dy2st.capture.containers.ranges import RuntimeRange
 from dy2st.capture.environment.users_code import has_own, is_users_function
 from dy2st.capture.library.conversions import NOTHING, given, given_integer
@@ -102,8 +102,8 @@ def _len(session: Session, value: Any) -> Any:
         return lists.length(session, known)
     if known is None and isinstance(value, list):
         _check_stale(value)
-    if isinstance(value, wide_dicts.RuntimeView):
-        return wide_dicts.length(session, value.table)
+    if isinstance(value, optional.RuntimeView):
+        return optional.length(session, value.table)
     if isinstance(value, torch.Tensor):
         if value.dim() == 0:
             raise TypeError("len() of a 0-d tensor")

@@ -16,9 +16,9 @@ import torch
 
 from dy2st import errors, training
 from dy2st.capture.branching.branch import join
+from dy2st.capture.diagnostics.access_path import access_path
 from dy2st.capture.diagnostics.attribution import TRACING_ERRORS, is_about_abstracts
-from dy2st.capture.looping import diverging
-from dy2st.capture.looping.carries import Carries, Carry, leaves, seen_in, tag_after, update
+from dy2st.capture.looping.carries import LONGEST, Carries, Carry, cut, leaves, seen_in, tag_after, update
 from dy2st.capture.looping.narrowing import narrow
 from dy2st.capture.looping.older import holds_out_of_date, leaves_unclear, moves_outside
 from dy2st.capture.looping.truth import both, condition
@@ -27,9 +27,9 @@ from dy2st.capture.raising import rests
 from dy2st.capture.raising.exceptions import records
 from dy2st.capture.recording.block import align_operands
 from dy2st.capture.session.session import Session, need
-from dy2st.capture.types import abstract_values, tensor_traits, value_types
+from dy2st.capture.types import abstract_values, lattice, mismatches, tensor_traits, value_types
 from dy2st.capture.values.kinds import is_symbolic
-from dy2st.capture.values.signals import NeedsMade, NeedsRuntimeList, Unreachable
+from dy2st.capture.values.signals import NeedsMade, NeedsRanks, NeedsRuntimeList, Unreachable
 from dy2st.capture.values.symbolic import options_of, unpack_list
 from dy2st.capture.writes.checkpointed import SNAPSHOTS
 from dy2st.capture.writes.places import ContentsPlace, Place
@@ -137,11 +137,44 @@ def capture_loop(
                 raise
             items = need_list.items
         else:
-            diverging.check_keys(session, carries)
+            _check_keys(session, carries)
             continue
         session.lists.make(items)
         carries.clear()
-    raise diverging.error(session, next((carry for key, carry in carries.items() if kinds.get(key) != carry.kind), None))
+    raise _diverging(session, next((carry for key, carry in carries.items() if kinds.get(key) != carry.kind), None))
+
+
+def _diverging(session: Session, carry: Carry | None) -> errors.LoopVariableError:
+    """Return the error for a variable that is of another kind after each iteration, however often it is looked at."""
+    name = "a variable" if carry is None else f"'{access_path(session, carry.place, carry.initial, carry.final)}'"
+    if carry is not None and carry.place.key[0] == "order" and not session.blocks.key_orders.are_ranked:
+        raise NeedsRanks
+    return errors.LoopVariableError(
+        f"{name} is another kind of value after each iteration of this loop",
+        session.here(),
+        seen=None if carry is None else f"{mismatches.text(lattice.type_of(carry.initial))} before, then {_shortened(carry.kind)}",
+        fix=f"give {name} its final dtype, number of dimensions and structure before the loop",
+    )
+
+
+def _check_keys(session: Session, carries: Carries) -> None:
+    """Refuse a loop that puts a tensor of each iteration into a set or dict."""
+    keys = {id(item): item for carry in carries.values() if isinstance(item := getattr(carry.place, "item", None), torch.Tensor)}
+    if sum(map(session.fakes.is_abstract, keys.values())) > _MOST_TENSORS:
+        raise errors.LoopVariableError(
+            "tensors that are known only at run time are put into a set or dict, which finds them by their identity",
+            session.here(),
+            seen="another one in each iteration of a loop",
+            fix="keep them in a list; torch.unique gives the distinct values in a tensor",
+        )
+
+
+_MOST_TENSORS = 2
+"""So many keys that are tensors of the program come up where a loop is looked at as often as it takes; more have no end."""
+
+
+def _shortened(kind: value_types.Type) -> str:
+    return cut(mismatches.text(kind), LONGEST)
 
 
 def _attempt(

@@ -9,8 +9,9 @@ from typing import Any
 
 import torch
 
+from dy2st.capture.branching import optional
 from dy2st.capture.branching.assertions import check
-from dy2st.capture.containers import lists, wide_dicts
+from dy2st.capture.containers import lists
 from dy2st.capture.containers.iterables import Columns, RuntimeIterable, Stream
 from dy2st.capture.containers.ranges import RuntimeRange
 from dy2st.capture.environment.users_code import has_own
@@ -39,11 +40,11 @@ def expanded(session: Session, value: Any, pattern: Pattern) -> Any:
     if not isinstance(pattern, tuple):
         return value
     if isinstance(value, dict):
-        is_wide = wide_dicts.is_wide(session, value) and not has_own(value, "__iter__")
-        value = wide_dicts.view(value, "keys") if is_wide else over(value)
+        is_wide = optional.is_wide(session, value) and not has_own(value, "__iter__")
+        value = optional.view(value, "keys") if is_wide else over(value)
     if isinstance(value, Columns):
         value = _columns(session, value, pattern)
-    if isinstance(value, (Stream, RuntimeIterable, RuntimeRange, wide_dicts.RuntimeView, TaggedUnion)):
+    if isinstance(value, (Stream, RuntimeIterable, RuntimeRange, optional.RuntimeView, TaggedUnion)):
         value = iteration.collected(value)
     if isinstance(value, torch.Tensor) and value.dim() and not isinstance(value.shape[0], int) and STAR not in pattern:
         value = _rows(session, value, len(pattern))

@@ -23,11 +23,11 @@ from dy2st.capture.attributes.attributes import attr
 from dy2st.capture.attributes.class_attributes import call_own, of_class
 from dy2st.capture.branching import elements, keys, lookup, optional, tensor_keys, unions
 from dy2st.capture.branching.branch import capture_if_exp
+from dy2st.capture.branching.optional import RuntimeView
 from dy2st.capture.containers import ranges, set_views, tuples
 from dy2st.capture.containers.iterables import RuntimeIterable
-from dy2st.capture.containers.wide_dicts import RuntimeView
 from dy2st.capture.environment.users_code import has_own, user_method
-from dy2st.capture.looping import iteration, iterators, zipping
+from dy2st.capture.looping import iteration, iterators
 from dy2st.capture.looping.truth import truth
 from dy2st.capture.objects import cells
 from dy2st.capture.operators import plain_identity, wide_tables
@@ -237,7 +237,7 @@ def equal_lists(session: Session, left: Any, right: Any) -> Any:
             result = same(session, *pair)
 
         session.allocations.own_variables(look)
-        iteration.capture_for(zipping.zip_(a, b), look, ("result",), going)
+        iteration.capture_for(iteration.zip_(a, b), look, ("result",), going)
         return result
 
     return capture_if_exp(a.length() == b.length(), items, lambda: False)

@@ -7,9 +7,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from dy2st.capture.branching import unions
+from dy2st.capture.branching import optional, unions
 from dy2st.capture.branching.branch import capture_if_exp
-from dy2st.capture.containers import wide_dicts
 from dy2st.capture.environment.users_code import has_own
 from dy2st.capture.session.session import Session, need
 from dy2st.capture.values import storage
@@ -21,7 +20,7 @@ def are_wide(session: Session, left: Any, right: Any) -> bool:
     """Tell whether two dicts may have too many sets of keys to compare each, and can be compared key by key in any order."""
     if not (isinstance(left, dict) and isinstance(right, dict)):
         return False
-    if not any(wide_dicts.is_wide(session, table) and not has_own(table, "__eq__") for table in (left, right)):
+    if not any(optional.is_wide(session, table) and not has_own(table, "__eq__") for table in (left, right)):
         return False
     values = [option for table in (left, right) for value in dict.values(table) for option in options_of(value)]
     kinds = (collections.OrderedDict, collections.Counter)  # they compare in order, and as if what is not there were 0

@@ -17,9 +17,9 @@ from torch.utils._pytree import tree_leaves
 from dy2st import errors
 from dy2st.capture.attributes.attributes import spent
 from dy2st.capture.branching import unions
+from dy2st.capture.branching.optional import RuntimeView
 from dy2st.capture.containers.iterables import Columns, RuntimeIterable, Stream
 from dy2st.capture.containers.ranges import RuntimeRange
-from dy2st.capture.containers.wide_dicts import RuntimeView
 from dy2st.capture.environment.plain_values import CONSTANTS
 from dy2st.capture.environment.sources import referent
 from dy2st.capture.environment.users_code import is_heap_type, is_library
