@@ -28,7 +28,6 @@ from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.storage import MISSING
 from dy2st.capture.values.symbolic import TaggedUnion, Undefined, may_be_undefined
 from dy2st.capture.writes.places import ItemPlace
-from dy2st_runtime.primitives import scalars
 
 _ABSENT = object()
 METHODS = frozenset(("pop", "popitem", "clear", "copy", "get", "keys", "values", "items"))
@@ -165,7 +164,6 @@ def get(session: Session, table: dict[Any, Any], key: Any, default: Any = None) 
 
 def pop_item(session: Session, table: dict[Any, Any], last: bool = True) -> tuple[Any, Any]:
     """Return ``table.popitem(last)``: the key is one of those that may be at the end."""
-
     if is_symbolic(last):
         return capture_if_exp(last, lambda: pop_item(session, table, True), lambda: pop_item(session, table, False))  # type: ignore[no-any-return]
     words = "dictionary is empty" if isinstance(table, collections.OrderedDict) else "popitem(): dictionary is empty"
@@ -262,8 +260,4 @@ def length(session: Session, table: Any) -> Any:
 
 def count(session: Session, present: list[Any]) -> Any:
     """Return how many of some keys are there."""
-    return functools.reduce(lambda total, one: total + _as_number(session, one), present, 0)
-
-
-def _as_number(session: Session, there: Any) -> Any:
-    return int(there) if isinstance(there, bool) else session.number(scalars.to_int, (there,), "int")
+    return functools.reduce(lambda total, one: total + unions.as_number(session, one), present, 0)

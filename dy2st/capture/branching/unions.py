@@ -8,6 +8,7 @@ from typing import Any
 from dy2st.capture.branching.assertions import check
 from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.session.session import Session, need
+from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.symbolic import TaggedUnion, Undefined
 from dy2st.errors import CaptureError
 from dy2st_runtime.primitives import scalars
@@ -78,6 +79,11 @@ def presence(value: Any) -> Any:
     result = value.tag != tags[0]
     known = need().shapes.known(result)
     return result if known is None else known
+
+
+def as_number(session: Session, test: Any) -> Any:
+    """Return 1 where a test holds, else 0: a Python int, or a symbolic one."""
+    return session.number(scalars.to_int, (test,), "int") if is_symbolic(test) else int(test)
 
 
 def is_option(union: TaggedUnion, holds: Callable[[Any], bool]) -> Any:

@@ -7,11 +7,10 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from dy2st.capture.attributes import access
-from dy2st.capture.branching import elements, keys, lookup
+from dy2st.capture.branching import elements, keys, lookup, unions
 from dy2st.capture.branching.assertions import check
 from dy2st.capture.branching.branch import capture_if_exp
-from dy2st.capture.containers import lists, runtime_iterables
-from dy2st.capture.containers.iterables import Stream
+from dy2st.capture.containers import lists
 from dy2st.capture.looping import comprehensions, iteration
 from dy2st.capture.looping.truth import truth
 from dy2st.capture.operators import relations
@@ -92,7 +91,7 @@ def _ranks(session: Session, keys: list[Any]) -> list[Any]:
 
 
 def _is_less(session: Session, key: Any, other: Any) -> Any:
-    return False if key is other else _as_number(session, truth(session, relations.related("<", other, key)))
+    return False if key is other else unions.as_number(session, truth(session, relations.related("<", other, key)))
 
 
 def _in_order(session: Session, items: list[Any], keys: list[Any], reverse: Any) -> RuntimeList:
@@ -137,7 +136,7 @@ def search(session: Session, items: Any, name: str, value: Any, *bounds: Any) ->
     alike: Any = lambda index: same(session, value, items[index])  # noqa: E731
     places = range(first, last)
     if name == "count":
-        return sum(_as_number(session, alike(index)) for index in places)
+        return sum(unions.as_number(session, alike(index)) for index in places)
     use = (lambda index: access.del_item(items, index)) if name == "remove" else lambda index: index
     return lookup.first(places, alike, use, lambda: _not_there(session, items, name, value))
 
@@ -145,10 +144,6 @@ def search(session: Session, items: Any, name: str, value: Any, *bounds: Any) ->
 def is_in(session: Session, items: list[Any], value: Any) -> Any:
     """Tell whether a value is in a list of the program."""
     return position(session, items, value) >= 0
-
-
-def _as_number(session: Session, test: Any) -> Any:
-    return session.number(scalars.to_int, (test,), "int") if is_symbolic(test) else int(test)
 
 
 def _not_there(session: Session, items: Any, name: str, value: Any) -> NoReturn:
@@ -162,7 +157,7 @@ def _not_there(session: Session, items: Any, name: str, value: Any) -> NoReturn:
 def _with_known_end(session: Session, values: Any) -> Any:
     """Return what a list is extended by: if its length is known only at run time, a list of the program."""
     values = contents(values)
-    runtime = isinstance(values, Stream) or runtime_iterables.as_runtime(values) is not None
+    runtime = iteration.is_of_runtime_length(values)
     return iteration.collected(values) if runtime and session.lists.of(values) is None else values
 
 

@@ -237,7 +237,7 @@ def display(session: Session, items: Sequence[Any]) -> CapturedSet:
 def collected(session: Session, kind: type, items: Any) -> Any:
     """Return ``set(items)``, ``frozenset(items)``."""
     if not isinstance(items, (set, frozenset, dict)):
-        if iteration.is_of_runtime_length(session, items):
+        if iteration.is_of_runtime_length(items):
             result = _create({})
             iteration.capture_for(items, result.add, (), None)
             return result if kind is set else session.call(frozenset, result)

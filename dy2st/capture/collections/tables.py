@@ -205,7 +205,7 @@ def _put(session: Session, table: Any, source: Any) -> None:
 
 def _for_each(session: Session, items: Any, use: Callable[[Any], None]) -> None:
     """Do something with each item of a list or iterable: in a loop of the program where only that knows how many there are."""
-    if not iteration.is_of_runtime_length(session, items):
+    if not iteration.is_of_runtime_length(items):
         for item in items:
             use(item)
         return

@@ -26,7 +26,12 @@ def reversed_(iterable: Any) -> Any:
     if isinstance(iterable, optional.RuntimeView):
         kind = type(reversed(iterable.example))
     backwards = RuntimeIterable(items.length, lambda k: items.at(items.length() - 1 - k), f"reversed {items.what}")
-    return representing(Stream, kind)(backwards, as_it_is, resumes=True)
+    return iterator_of(kind, backwards)
+
+
+def iterator_of(kind: type, items: RuntimeIterable) -> Any:
+    """Return an iterator of a kind, such as ``zip``, that gives some items, and goes on where it stopped."""
+    return representing(Stream, kind)(items, as_it_is, resumes=True)
 
 
 def as_it_is(item: Any, then: Any, live: Any, test: Any) -> None:

@@ -15,6 +15,7 @@ from dy2st.capture.containers import lists
 from dy2st.capture.containers.iterables import RuntimeIterable
 from dy2st.capture.session.session import Session
 from dy2st.capture.types import value_types
+from dy2st.capture.values.dict_views import is_changed
 from dy2st.capture.values.symbolic import RuntimeList, Undefined, may_be_undefined
 from dy2st_runtime.primitives import control, scalars
 
@@ -44,8 +45,7 @@ def steps(session: Session, shown: optional.RuntimeView) -> RuntimeIterable:
         return value if name == "values" else (key, value)
 
     def number() -> Any:
-        now = [*dict.items(table)]
-        if len(now) != len(before) or any(a is not c or b is not d for (a, b), (c, d) in zip(now, before)):
+        if is_changed(table, before):
             check(session, optional.length(session, table) == count, RuntimeError, "dictionary changed size during iteration")
         return count
 

@@ -213,7 +213,7 @@ def _iter(session: Session, value: Any, *sentinel: Any) -> Any:
         return iterators.started(value)
     if runtime is value:
         return value
-    return representing(Stream, _kind_of_iterator(value))(runtime, runtime_iterables.as_it_is, resumes=True)
+    return runtime_iterables.iterator_of(_kind_of_iterator(value), runtime)
 
 
 def _kind_of_iterator(value: Any) -> type:

@@ -18,7 +18,7 @@ from dy2st.capture.branching.assertions import check
 from dy2st.capture.branching.branch import capture_if
 from dy2st.capture.containers import lists, ranges
 from dy2st.capture.containers.iterables import Columns, RuntimeIterable, Stream
-from dy2st.capture.containers.runtime_iterables import as_it_is, as_runtime, of_range
+from dy2st.capture.containers.runtime_iterables import as_it_is, as_runtime, iterator_of, of_range
 from dy2st.capture.environment.users_code import has_own
 from dy2st.capture.looping import iterators
 from dy2st.capture.looping.iterators import over
@@ -28,7 +28,7 @@ from dy2st.capture.looping.unrolled import Flat, Rest, capture_rest, going_on, g
 from dy2st.capture.raising import rests
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, current, need
-from dy2st.capture.values.abstract_objects import contents, representing
+from dy2st.capture.values.abstract_objects import contents
 from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, TaggedUnion
 from dy2st.capture.writes.places import ItemPlace
@@ -70,7 +70,7 @@ def collected(iterable: Any) -> list[Any]:
     known = session.lists.of(iterable)
     if known is not None:
         return lists.copy(session, known)  # type: ignore[no-any-return]
-    if not isinstance(iterable, (RuntimeIterable, Stream, Columns, TaggedUnion)) and as_runtime(iterable) is None:
+    if not isinstance(iterable, (Columns, TaggedUnion)) and not is_of_runtime_length(iterable):
         iterable = over(iterable)
         if not isinstance(iterable, TaggedUnion):
             results = list(iterable)
@@ -82,10 +82,10 @@ def collected(iterable: Any) -> list[Any]:
     return results
 
 
-def is_of_runtime_length(session: Session, iterable: Any) -> bool:
+def is_of_runtime_length(iterable: Any) -> bool:
     """Tell whether only the program knows how many items there are."""
     iterable = contents(iterable)
-    return isinstance(iterable, Stream) or as_runtime(iterable) is not None
+    return isinstance(iterable, (Stream, optional.RuntimeView)) or as_runtime(iterable) is not None
 
 
 def capture_for(iterable: Any, body: Any, live: Sequence[str], test: Any) -> None:
@@ -232,7 +232,7 @@ def enumerate_(iterable: Any, start: Any = 0) -> Any:
     counted = RuntimeIterable(
         items.length, lambda k: (start + k, part.take(k)), f"enumerate of {items.what}", items.end, more=part.more
     )
-    return representing(Stream, enumerate)(counted, as_it_is, resumes=True)
+    return iterator_of(enumerate, counted)
 
 
 def zip_(*iterables: Any, strict: bool = False) -> Any:
@@ -259,7 +259,7 @@ def zip_(*iterables: Any, strict: bool = False) -> Any:
     else:
         ends = functools.partial(_check_lengths, session, [part.items for part in parts]) if strict else None
         items = RuntimeIterable(length, items_at, "zip", ends)
-    return representing(Stream, zip)(items, as_it_is, resumes=True)
+    return iterator_of(zip, items)
 
 
 class _Part:
@@ -335,13 +335,9 @@ def _lose(parts: Sequence[_Part], number: int, k: Any) -> None:
 
     going = part.more(k, 0)
     if is_symbolic(going):
-        capture_if(going, lost, _nothing, ())
+        capture_if(going, lost, nothing, ())
     elif going:
         lost()
-
-
-def _nothing() -> None:
-    """Do nothing: nothing has been taken from the others."""
 
 
 def _check_lengths(session: Session, parts: list[RuntimeIterable], k: Any) -> None:

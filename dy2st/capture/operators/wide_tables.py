@@ -10,10 +10,10 @@ from typing import Any
 from dy2st.capture.branching import optional, unions
 from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.environment.users_code import has_own
-from dy2st.capture.session.session import Session, need
+from dy2st.capture.looping.truth import logical_not
+from dy2st.capture.session.session import Session
 from dy2st.capture.values import storage
 from dy2st.capture.values.symbolic import PLAIN_VALUES, Undefined, options_of
-from dy2st_runtime.primitives import scalars
 
 
 def are_wide(session: Session, left: Any, right: Any) -> bool:
@@ -40,7 +40,7 @@ def equal(left: Any, right: Any, alike: Callable[[Any, Any], Any]) -> Any:
 def _alike_under(alike: Callable[[Any, Any], Any], one: Any, other: Any) -> Any:
     """Tell whether two dicts agree about what is under a key: nothing, or equal values."""
     both = _and(unions.presence(one), lambda: _and(unions.presence(other), lambda: alike(*map(unions.certain, (one, other)))))
-    neither = _and(_not(unions.presence(one)), lambda: _not(unions.presence(other)))
+    neither = _and(logical_not(unions.presence(one)), lambda: logical_not(unions.presence(other)))
     return neither if both is False else both if neither is False else capture_if_exp(both, lambda: True, lambda: neither)
 
 
@@ -48,7 +48,3 @@ def _and(first: Any, second: Callable[[], Any]) -> Any:
     if isinstance(first, bool):
         return second() if first else False
     return capture_if_exp(first, second, lambda: False)
-
-
-def _not(test: Any) -> Any:
-    return not test if isinstance(test, bool) else need().number(scalars.logical_not, (test,), "bool")

@@ -25,6 +25,7 @@ from dy2st.capture.values import storage
 from dy2st.capture.values.signals import NeedsRanks
 from dy2st.capture.values.symbolic import Choosing, Order, TaggedUnion, Undefined, may_be_undefined, same_keys
 from dy2st.capture.writes.orders import (
+    FEW,
     MOVED,
     Known,
     completed,
@@ -149,7 +150,7 @@ class KeyOrders:
         """Return in how many orders the keys of a dict may be."""
         order = self.of(table)
         if isinstance(order, Ranks) or is_unknown(order):
-            return math.factorial(dict.__len__(table))
+            return math.factorial(min(dict.__len__(table), FEW + 1))
         return len(order.options) if isinstance(order, TaggedUnion) else 1
 
     def ranks(self, session: Asking, table: Any, keys: Sequence[Any]) -> list[Any]:
@@ -159,14 +160,10 @@ class KeyOrders:
             return [order.completed(keys).of[key] for key in keys]
         self.check_order(order, session.here(), is_unknown)
         if isinstance(order, TaggedUnion):
-            return [self._rank(session, table, order, key) for key in keys]
-        return _ranks(table, order, keys)
-
-    def _rank(self, session: Asking, table: Any, order: TaggedUnion, key: Any) -> Any:
-        *others, (_, result) = ((tag, _ranks(table, option, (key,))[0]) for tag, option in order.options.items())
-        for tag, rank in others:
-            result = session.number(scalars.where, (order.tag == tag, rank, result), "int")
-        return result
+            ways = {tag: _ranks(table, option) for tag, option in order.options.items()}
+            return [order.retagged({tag: way[key] for tag, way in ways.items()}) for key in keys]
+        ranks = _ranks(table, order)
+        return [ranks[key] for key in keys]
 
     def asks(self, table: Any) -> Any:
         """Return the same, for code that asks for the order."""
@@ -221,7 +218,7 @@ class KeyOrders:
     def ranks_now(self, table: dict[Any, Any]) -> Ranks:
         """Return the ranks of a dict's keys."""
         present = [key for key, value in storage.plain(table).items() if not isinstance(value, Undefined)]
-        return completed(self._known.get(_ranks_of(table), (None, None))[1], present, ranked=True)  # type: ignore[no-any-return]
+        return _ranks_in(self._known, table).completed(present)
 
     def put_ranks(self, table: dict[Any, Any], ranks: Ranks) -> None:
         """From now on the keys of a dict have these ranks."""
@@ -392,7 +389,7 @@ class KeyOrders:
         results: list[tuple[OrderPlace | RankPlace, Any, Any]] = [] if same(old, new) else [(OrderPlace(self, table), old, new)]
         if self._has_ranks(table):
             whole = undo_log.contents_before(table)
-            before = order_before(table, mark.get(_ranks_of(table), (None, None))[1], writes, whole, ranked=True)
+            before = order_before(table, _ranks_in(mark, table), writes, whole)
             ranks = changes(before, self.ranks_now(table)).items()
             results += [(RankPlace(self, table, key), *pair) for key, pair in ranks]
         return results
@@ -502,9 +499,13 @@ class KeyOrders:
             )
 
 
-def _ranks(table: Any, order: Order | None, keys: Sequence[Any]) -> list[int]:
-    first = {key: place for place, key in enumerate(storage.keys_of(table) if order is None else in_order(table, order))}
-    return [first[key] for key in keys]
+def _ranks(table: Any, order: Order | None) -> Mapping[Any, int]:
+    return Ranks.begun(storage.keys_of(table) if order is None else in_order(table, order)).of
+
+
+def _ranks_in(known: Known, table: Any) -> Ranks:
+    ranks: Ranks = known.get(_ranks_of(table), (None, Ranks.begun(())))[1]
+    return ranks
 
 
 def _ranks_of(table: Any) -> Any:

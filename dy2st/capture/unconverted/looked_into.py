@@ -66,16 +66,15 @@ WITHOUT_ORDER: tuple[Any, ...] = (
 """What asks a dict for something else than the order of its keys."""
 
 
-_ASKING: tuple[Any, ...] = (list, tuple, iter, enumerate, reversed, zip, map, filter, str, repr, print, min, max, next)
+_STEPPING_IN_ORDER: tuple[Any, ...] = (list, tuple, iter, enumerate, reversed, zip, map, filter, min, max)
+_ASKING = (*_STEPPING_IN_ORDER, str, repr, print, next)
 """What goes through the keys of a dict in their order."""
 
 
 _OBJECTS_OWN = tuple(getattr(kind, name) for kind in (object, type, torch.nn.Module) for name in ("__setattr__", "__delattr__"))
 
 
-_GOING_THROUGH: tuple[Any, ...] = (
-    list, tuple, iter, enumerate, reversed, zip, map, filter, sorted, set, frozenset, sum, any, all, min, max, next,
-)  # fmt: skip
+_GOING_THROUGH = (*_STEPPING_IN_ORDER, sorted, set, frozenset, sum, any, all)
 
 
 def goes_through(function: Any) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import collections
 import gc
 import sys
-from collections.abc import ItemsView, KeysView, ValuesView
+from collections.abc import ItemsView, KeysView, Sequence, ValuesView
 from typing import Any
 
 from dy2st import errors
@@ -62,8 +62,13 @@ class Views:
     def is_stale(self, view: Any) -> bool:
         """Tell whether a view is one of a copy, and what was copied has changed."""
         _, table, before = self._copies.get(id(view), (None, {}, []))
-        now = list(dict.items(table)) if id(view) in self._copies else before
-        return len(now) != len(before) or any(a is not c or b is not d for (a, b), (c, d) in zip(now, before))
+        return id(view) in self._copies and is_changed(table, before)
+
+
+def is_changed(table: Any, before: Sequence[tuple[Any, Any]]) -> bool:
+    """Tell whether a dict holds something else than some items, or in another order."""
+    now = list(dict.items(table))
+    return len(now) != len(before) or any(a is not c or b is not d for (a, b), (c, d) in zip(now, before))
 
 
 def is_view(value: Any) -> bool:

@@ -44,14 +44,14 @@ class LastPlace:
         return "the order of the attributes of an object"
 
 
-_FEW = 3
+FEW = 3
 """Keys with ranks may be in so many orders that each is looked at."""
 
 
 def is_unknown(order: Any) -> bool:
     """Tell whether nobody knows which of many orders it is."""
     if isinstance(order, Ranks):
-        return len(order.of) > _FEW
+        return len(order.of) > FEW
     options = order.options.values() if isinstance(order, TaggedUnion) else (order,)
     return any(isinstance(option, Order) and option.keys is None for option in options)
 
@@ -76,29 +76,22 @@ def reordered(table: dict[Any, Any], order: Order) -> dict[Any, Any]:
     return copy
 
 
-def order_before(
-    table: dict[Any, Any],
-    known: Any,
-    writes: Mapping[tuple[Any, ...], Write],
-    whole: dict[Any, Any] | None,
-    *,
-    ranked: bool = False,
-) -> Any:
-    """Return the order that a block has found; ``whole`` is what was in a dict of which the block has written all."""
+def order_before(table: dict[Any, Any], known: Any, writes: Mapping[tuple[Any, ...], Write], whole: dict[Any, Any] | None) -> Any:
+    """Return the order, or ranks, that a block has found; ``whole`` is what was in a dict of which the block has written all."""
     if whole is not None:
-        return completed(known, [key for key, value in whole.items() if not isinstance(value, Undefined)], ranked=ranked)
+        return completed(known, [key for key, value in whole.items() if not isinstance(value, Undefined)])
     olds = {
         write.place.item: write.old
         for write in writes.values()
         if isinstance(write.place, ItemPlace) and write.place.owner is table
     }
-    return completed(known, [key for key, value in storage.plain(table).items() if _is_there(olds.get(key, value))], ranked=ranked)
+    return completed(known, [key for key, value in storage.plain(table).items() if _is_there(olds.get(key, value))])
 
 
-def completed(order: Any, keys: Sequence[Any], *, ranked: bool = False) -> Any:
-    """Return an order of some keys, or if asked their ranks: those that it does not have come last."""
-    if isinstance(order, Ranks) or ranked:
-        return Ranks.begun(keys) if order is None else order.completed(keys)
+def completed(order: Any, keys: Sequence[Any]) -> Any:
+    """Return an order of some keys, or their ranks: those that it does not have come last."""
+    if isinstance(order, Ranks):
+        return order.completed(keys)
     if order is None:
         return Order(tuple(keys))
     return each(order, lambda one: one if one.keys is None else _with_all(one, keys))

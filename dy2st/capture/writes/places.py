@@ -8,6 +8,7 @@ from typing import Any
 
 from dy2st.capture.values import storage
 from dy2st.capture.values.storage import MISSING
+from dy2st.errors import Dy2stError
 from dy2st.names import Operators
 from dy2st_runtime.ir.unflattening import in_order
 
@@ -156,6 +157,8 @@ class RankedOrder:
         return ()
 
     def write(self, value: Any) -> None:
+        if any(key not in value for key in storage.keys_of(self.owner)):
+            raise Dy2stError("a program has put a key into a dict without noting when")
         in_order(self.owner, value)
 
     def __str__(self) -> str:
