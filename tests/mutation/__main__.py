@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import collections
 import dataclasses
+import functools
 import itertools
 import json
 import random
@@ -50,12 +51,17 @@ def equivalent() -> dict[str, str]:
     return named
 
 
+@functools.cache
+def all_faults() -> tuple[Fault, ...]:
+    """All faults that can be put into the modules, read once."""
+    return tuple(fault for file in importing.sources() for fault in faults(importing.parsed(file), file))
+
+
 def sampled(seed: str, number: int) -> list[Fault]:
     """Faults of all kinds, as many of each as there are."""
     by_kind: dict[str, list[Fault]] = {}
-    for file in importing.sources():
-        for fault in faults(importing.parsed(file), file):
-            by_kind.setdefault(fault.kind, []).append(fault)
+    for fault in all_faults():
+        by_kind.setdefault(fault.kind, []).append(fault)
     for kind in sorted(by_kind):
         random.Random(f"{seed} {kind}").shuffle(by_kind[kind])
     rounds = itertools.zip_longest(*(by_kind[kind] for kind in sorted(by_kind)))

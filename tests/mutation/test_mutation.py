@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.mutation import importing
-from tests.mutation.__main__ import ROOT, Outcome, equivalent, sampled
+from tests.mutation.__main__ import ROOT, Outcome, all_faults, equivalent, sampled
 from tests.mutation.faults import faults, faulty
 from tests.mutation.tracing import Known, Run, instrumented
 
@@ -85,7 +84,7 @@ def test_a_seed_gives_all_kinds() -> None:
 
 def test_known_equivalent_ones_are_there() -> None:
     """One whose code is gone has no place in the list."""
-    names = {fault.name for file in importing.sources() for fault in faults(importing.parsed(file), file)}
+    names = {fault.name for fault in all_faults()}
     assert not {*equivalent()} - names
 
 

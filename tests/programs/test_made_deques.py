@@ -11,6 +11,8 @@ import torch
 import dy2st
 from tests.oracle import agree
 
+pytestmark = pytest.mark.usefixtures("quick_collections")
+
 XS = [torch.tensor(v) for v in ([1.0, 2.0, 3.0], [9.0, 9.0, 9.0], [0.0, 6.0, 1.0], [-1.0, -2.0, -3.0], [2.0, -2.0, 2.0])]
 
 

@@ -147,7 +147,7 @@ def test_optimizers_of_torch(name):
 
 
 @pytest.mark.parametrize("kind", [Experts, EarlyExit, Recurrent])
-@pytest.mark.parametrize("name", ["SGD momentum", "AdamW"])
+@pytest.mark.parametrize("name", [pytest.param("SGD momentum", marks=pytest.mark.slow), "AdamW"])
 def test_weights_that_only_some_ways_reach(kind, name):
     agree(step, maker(kind, name, **OPTIMIZERS[name]), batches(12))
 

@@ -285,6 +285,7 @@ def check_training(net, fast, *args):
             assert_close(one.grad, other.grad)
 
 
+@pytest.mark.slow
 def test_groups_of_iterations_and_those_left_over_train_as_single_ones():
     torch.manual_seed(0)
     net, fast = Recurrent(None), Recurrent(None)

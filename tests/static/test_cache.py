@@ -20,6 +20,8 @@ from dy2st import config, to_static
 from dy2st.capture.environment.guards import GuardTable
 from tests.oracle import same
 
+pytestmark = pytest.mark.usefixtures("quick_collections")
+
 X = torch.tensor([1.0, -2.0, 3.0])
 
 
