@@ -14,6 +14,7 @@ import torch
 import dy2st
 import dy2st_runtime
 from dy2st import to_static
+from tests.devices import ends_the_process
 from tests.oracle import agree
 
 LinAlgError = torch.linalg.LinAlgError
@@ -393,6 +394,7 @@ def test_gradients_go_through_an_attempt() -> None:
     agree(f, [GOOD.clone().requires_grad_(), NAN.clone().requires_grad_()])
 
 
+@ends_the_process
 def test_random_numbers_are_drawn_once_by_an_attempt() -> None:
     def f(p: Any) -> Any:
         try:
@@ -440,6 +442,7 @@ INDEXED = {
 }
 
 
+@ends_the_process
 @pytest.mark.parametrize("name", INDEXED)
 @pytest.mark.parametrize("grad", [False, True])
 def test_indices_out_of_range_are_caught(name: str, grad: bool) -> None:
@@ -453,6 +456,7 @@ def test_indices_out_of_range_are_caught(name: str, grad: bool) -> None:
     agree(f, [(x.clone().requires_grad_(grad), torch.tensor(i)) for i in ([0, 1], [0, 5], [1, -9], [0, 0], [1, 1], [-1, 0])])
 
 
+@ends_the_process
 def test_an_index_out_of_range_in_a_loop_leaves_what_was_written_before() -> None:
     def f(x: Any, i: Any) -> Any:
         seen = []

@@ -7,6 +7,7 @@ import torch
 from torch.autograd.function import once_differentiable
 
 import dy2st
+from tests.devices import DEVICE
 from tests.oracle import agree
 
 SIGNS = [[1.5, 2.0, -0.7], [-1.0, -2.0, 0.5], [3.0, 0.1, 0.2]]
@@ -202,6 +203,7 @@ def test_functions_with_a_backward_of_their_own(function):
     agree(function, inputs())
 
 
+@pytest.mark.skipif(DEVICE.type == "cuda", reason="the operator has a kernel for the CPU only")
 @pytest.mark.parametrize("operator", [unknown, torch.ops.dy2st_custom.only_on_cpu])
 def test_the_real_kernel_shows_what_an_operator_without_a_fake_one_gives(operator):
     def handled(x):

@@ -476,7 +476,7 @@ def test_a_forward_may_make_a_tensor_of_the_items_of_another():
     class Listed(torch.autograd.Function):
         @staticmethod
         def forward(ctx, x):
-            return torch.tensor(list(x)) * 2
+            return torch.tensor(list(x), device=x.device) * 2
 
         @staticmethod
         def backward(ctx, grad):

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 
 import dy2st
 from dy2st import InputSpec
+from tests.devices import ends_the_process
 from tests.oracle import agree, observe, same_outcome
 from tests.programs.values import counts, num, signs, vec
 
@@ -296,11 +297,15 @@ def test_lists_and_tuples_of_numbers_of_tensors_are_indices():
             x[(places[0, 0].item(), 1), (0, cols[1])],
         )
 
-    def out_of_range(x, places):
+    x = torch.randn(4, 4, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    agree(program, [(x, torch.tensor(places)) for places in ([[0, 1], [3, -4], [0, 1]], [[1, 1], [2, -1], [-3, 0]])])
+
+
+@ends_the_process
+def test_numbers_of_tensors_that_are_no_indices():
+    def program(x, places):
         rows, cols = zip(*places)
         return x[rows, cols]
 
-    x = torch.randn(4, 4, generator=torch.Generator().manual_seed(0)).requires_grad_()
-    calls = [(x, torch.tensor(places)) for places in ([[0, 1], [3, -4], [0, 1]], [[1, 1], [2, -1], [-3, 0]])]
-    agree(program, calls)
-    agree(out_of_range, [*calls, (x, torch.tensor([[0, 1], [1, 4], [0, 0]]))])
+    places = [[0, 1], [3, -4], [0, 1]], [[1, 1], [2, -1], [-3, 0]], [[0, 1], [1, 4], [0, 0]]
+    agree(program, [(torch.randn(4, 4, requires_grad=True), torch.tensor(place)) for place in places])

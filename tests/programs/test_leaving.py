@@ -11,6 +11,7 @@ import torch
 
 import dy2st
 from dy2st.capture import trace
+from tests.devices import ends_the_process
 from tests.oracle import agree, observe, same
 
 UP, DOWN = torch.tensor([1.0, 2.0], dtype=torch.float64), torch.tensor([-1.0, -2.0], dtype=torch.float64)
@@ -193,10 +194,12 @@ class Failing(Box):
 GATHERS = [(UP, torch.tensor(index)) for index in ([0], [1, 1], [1, 5], [2, 1], [2, 7], [2, 1, 9], [0, -1], [5, 1, 1, 1, 1])]
 
 
+@ends_the_process
 def test_operations_that_fail_on_the_data() -> None:
     check(Failing, GATHERS)
 
 
+@ends_the_process
 def test_the_same_with_random_numbers_in_place_changes_and_prints() -> None:
     class Net(Failing):
         def forward(self, x, index):

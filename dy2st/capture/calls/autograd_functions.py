@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch.autograd import forward_ad
+from torch.utils._python_dispatch import _disable_current_modes
 
 from dy2st import errors
 from dy2st.capture.calls.own_backward import Applied, Attaching
@@ -17,6 +18,7 @@ from dy2st.capture.diagnostics.attribution import TRACING_ERRORS, is_about_abstr
 from dy2st.capture.environment import written_out
 from dy2st.capture.environment.same_contents import PATCH_MARK
 from dy2st.capture.environment.users_code import is_skipped
+from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.session.session import Session
 from dy2st.capture.torch_functions import differentiation
@@ -55,6 +57,8 @@ def call_autograd_function(session: Session, function: type[torch.autograd.Funct
 
     What no program can do is called as it is when the program runs.
     """
+    if kwargs and function.setup_context is torch.autograd.Function.setup_context:  # any other binds them to positions
+        _check_keywords()
     union = next((value for value in args if _may_be_tensor(value)), None)
     if union is not None:
         return over_argument(session, union, function.apply, args, kwargs)
@@ -75,6 +79,21 @@ def call_autograd_function(session: Session, function: type[torch.autograd.Funct
             session.blocks.commit(attempt)
             return result
     return _called_as_it_is(session, function, args, kwargs, refusal)
+
+
+def _check_keywords() -> None:
+    """Raise what ``apply`` does for keyword arguments where torch's takes none, as those before 2.13 do."""
+
+    class Passed(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, value: None) -> None:
+            return value
+
+    with _disable_current_modes():
+        try:
+            apply_itself(Passed, value=None)
+        except TypeError as error:
+            raise raised(error.with_traceback(None)) from None
 
 
 def _called_as_it_is(

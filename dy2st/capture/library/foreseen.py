@@ -104,8 +104,8 @@ class Foreseen:
         return any(step.catches(kind()) and not step.catches(Exception()) for step in self.session.in_flight.pending)
 
     def check_dtype(self, act: Callable[[], Any], tensor: torch.Tensor) -> None:
-        """Raise what an operation does for any tensor on the CPU of its dtype, which abstract values may not tell."""
-        if tensor.dtype in _LAPACK or tensor.device.type != "cpu":
+        """Raise what an operation does for any tensor of its dtype on its device, which abstract values may not tell."""
+        if tensor.dtype in _LAPACK or tensor.device.type == "meta":
             return
         with _disable_current_modes():
             try:
@@ -192,7 +192,7 @@ def _factorized(operation: Any, checked: Any, name: str) -> None:
 
 
 def _eye_like(matrix: torch.Tensor) -> torch.Tensor:
-    return torch.eye(1, dtype=matrix.dtype)
+    return torch.eye(1, dtype=matrix.dtype, device=matrix.device)
 
 
 for _operation, _checked, _name in (
