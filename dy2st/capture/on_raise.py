@@ -105,7 +105,8 @@ class Recorder:
         if not self._says(written, outputs):
             lost = [Lost(str(write.place), self._session.places.written_at.get(write.place.key)) for write in missed]
             leaving = Leaving(written, self._marks_of(outputs), lost)
-            self._last = self._session.builder.call(control.call_, (leaving, outputs, {}))
+            builder = self._session.builder
+            self._last = builder.call_raw(control.call_, (leaving, builder.left(outputs), {}))
 
     def _marks_of(self, outputs: Sequence[Any]) -> Mapping[int, Marks]:
         with contextlib.suppress(errors.CaptureError):  # of attributes that only the program knows: the tensors come without
@@ -121,7 +122,7 @@ class Recorder:
         before = said.written
         where = [writer.source for writer in written.writers] == [writer.source for writer in before.writers]
         what = list(before.effects) == list(written.effects) and before.existing == written.existing
-        return where and what and last.args[1] == builder.argument(tuple(outputs))
+        return where and what and last.args[1] == builder.left(outputs)
 
 
 class NeedFinder:

@@ -33,6 +33,7 @@ from dy2st.capture.outputs import regions, results, snapshots
 from dy2st.capture.outputs.captured import Captured
 from dy2st.capture.raising.exceptions import handled, records
 from dy2st.capture.recording.block import BlockBuilder
+from dy2st.capture.session.outside import State
 from dy2st.capture.session.session import Operators, Session
 from dy2st.capture.torch_functions import replacements
 from dy2st.capture.torch_functions.mode import TorchFunctions
@@ -292,7 +293,7 @@ def _finish(
         program=program,
         sources=session.tracker.table.sources,
         guards=session.tracker.guards,
-        states=[_state_getter(state.source, state.value) for state in session.outside.states],
+        states=[_state_getter(state) for state in session.outside.states],
         state_sources=[state.source for state in session.outside.states],
         writers=value.writers,
         sites=sorted(session.sites.values(), key=lambda site: (site.location.file, site.location.line)),
@@ -319,8 +320,14 @@ def _training(request: Request) -> bool:
     return any(isinstance(leaf, torch.nn.Module) and leaf.training for leaf in request.leaves)
 
 
-def _state_getter(source: Source | None, value: Any) -> Callable[[Sequence[Any]], Any]:
-    if source is None:
+def _state_getter(state: State) -> Callable[[Sequence[Any]], Any]:
+    if state.source is None:
+        value = state.value
         return lambda values: value
-    index = source.index
+    index = state.source.index
+    match state.slot.kind:
+        case "list":
+            return lambda values: list(values[index])
+        case "new list":
+            return lambda values: []
     return lambda values: values[index]

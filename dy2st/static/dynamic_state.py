@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from dy2st.capture.environment.guards import Guard
+from dy2st.capture.environment.request import ITEMS, LENGTH
 from dy2st.capture.environment.sources import Source, shown_key
 from dy2st.capture.outputs.captured import Captured
 from dy2st.capture.trace import READ_ONCE
@@ -27,7 +28,7 @@ from dy2st.static.calls.call import Call, Part, Path
 from dy2st_runtime.ir.structure import Const, Leaf, ListOf, Structure
 
 Dims = frozenset[int] | None
-"""What differs from call to call: some sizes of a tensor, or (``None``) a number."""
+"""What differs from call to call: some sizes of a tensor, the length of a list (:data:`LENGTH`), or (``None``) a number."""
 _MOST = 1024
 """Of a longer list no number becomes an input of its own."""
 
@@ -122,6 +123,9 @@ class DynamicState:
 
         dynamic = self._changed(miss)
         result, refused = _attempt(miss.call, dynamic, capture), frozenset[str | Path]()
+        if isinstance(result, Exception) and LENGTH in dynamic.values() and not hasattr(result, READ_ONCE):
+            dynamic = {name: ITEMS if dims == LENGTH else dims for name, dims in dynamic.items()}
+            result = _attempt(miss.call, dynamic, capture)
         if isinstance(result, Exception) and dynamic and not hasattr(result, READ_ONCE):
             result, refused = _largest(miss.call, dynamic, capture)
         if isinstance(result, Exception):
@@ -236,8 +240,16 @@ def _note(guard: Guard, now: Any, results: dict[str, Dims]) -> None:
             results[name] = (results.get(name) or frozenset()) | dims
     elif guard.kind == "array" and type(now) is np.ndarray and not guard.check(now):
         results[name] = None
+    elif guard.kind in ("keys", "contents") and type(now) is list and not guard.check(now) and _is_longer(guard.value, now):
+        if results.get(name) != ITEMS:
+            results[name] = LENGTH
     elif guard.kind == "contents" and not guard.check(now):
         results.update(_in_table(name, before, now))
+
+
+def _is_longer(before: Any, now: list[Any]) -> bool:
+    """Tell whether a list has become longer; ``before`` is what was in it, or how long it was."""
+    return len(now) > (before if isinstance(before, int) else len(before))
 
 
 def _in_table(name: str, before: Any, now: Any) -> Iterable[tuple[str, None]]:

@@ -270,7 +270,7 @@ def _set_plainly(
     session: Session, target: Any, key: Any, value: Any, put: Callable[[Any, Any, Any], None] = python.setitem
 ) -> None:
     if isinstance(target, list) and (is_runtime(key) or (isinstance(key, slice) and session.lists.of(value) is not None)):
-        lists.set_item(session, lists.required(session, target), key, value)
+        lists.set_item(session, session.lists.required(target), key, value)
         return
     if is_runtime(key):
         session.outside.check_changed(target)
@@ -369,7 +369,7 @@ def _del_in_container(session: Session | None, target: Any, key: Any) -> None:
             optional.remove(session, target, key)
             return
         if isinstance(target, list) and is_runtime(key):
-            lists.del_item(session, lists.required(session, target), key)
+            lists.del_item(session, session.lists.required(target), key)
             return
         if isinstance(target, (list, collections.deque)) and not isinstance(target, AbstractObject):
             session.places.write(ContentsPlace(target))

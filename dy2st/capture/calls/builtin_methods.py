@@ -192,7 +192,7 @@ def _call_special(session: Session, method: Any, args: Any, kwargs: Any) -> Any:
 
 def _call_of_list(session: Session, owner: Any, name: str, args: Any) -> Any:
     """Return a special method of ``list``, past the one that a class of the user's has, of a list of the program."""
-    known = lists.required(session, owner)
+    known = session.lists.required(owner)
     match name:
         case "__delitem__":
             return lists.del_item(session, known, *args)

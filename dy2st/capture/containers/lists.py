@@ -15,7 +15,7 @@ import torch
 from dy2st import errors
 from dy2st.capture.branching import elements
 from dy2st.capture.branching.assertions import check
-from dy2st.capture.containers import ranges
+from dy2st.capture.containers import outside_lists, ranges
 from dy2st.capture.containers.iterables import RuntimeIterable
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.recording.fake_values import quiet
@@ -23,7 +23,6 @@ from dy2st.capture.session.session import Session
 from dy2st.capture.types import absent_attributes, lattice, mismatches, value_types
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import contents
-from dy2st.capture.values.signals import NeedsRuntimeList
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, RuntimeList
 from dy2st.capture.writes.places import ContentsPlace
 from dy2st_runtime.primitives import control
@@ -50,8 +49,8 @@ def iterable(session: Session, items: RuntimeList) -> RuntimeIterable:
 def length(session: Session, items: RuntimeList) -> Any:
     """Return ``len(items)``."""
     result = session.shapes.fresh_int(size=True)
-    session.builder.call(control.list_len, (items,), {}, result)
-    return result
+    session.builder.bind(result, session.builder.call_raw(control.list_len, (session.builder.node_of(items),)))
+    return outside_lists.length_before(session, items) + result if items.is_appended else result
 
 
 def get(session: Session, items: RuntimeList, index: Any) -> Any:
@@ -68,18 +67,6 @@ def get(session: Session, items: RuntimeList, index: Any) -> Any:
 def _at(session: Session, items: RuntimeList, index: Any) -> Any:
     """Return an item that is there."""
     return _take(session, items, control.list_get, (items, index), "list index out of range")
-
-
-def required(session: Session, items: list[Any]) -> RuntimeList:
-    """Return a Python list as a list of the program, which it has to be for what comes next.
-
-    Raises:
-        NeedsRuntimeList: it was made in a block around this one, which has to make it one.
-    """
-    known = session.lists.of(items)
-    if known is None and not session.lists.owner_is_here(items):
-        raise NeedsRuntimeList(items)
-    return known or session.lists.make(items)
 
 
 def _reached(session: Session, items: RuntimeList, index: Any, message: str) -> Any:
@@ -135,6 +122,8 @@ def create(session: Session, items: list[Any]) -> RuntimeList:
     Raises:
         CaptureError: it holds what cannot be an item.
     """
+    if session.outside.is_growing(items):
+        return outside_lists.create(session, items)
     element = None
     arguments, normalized = [], []
     for item in list.__iter__(items):
@@ -178,7 +167,7 @@ def method(session: Session, target: list[Any], name: str, args: tuple[Any, ...]
         if name in _CHANGING:
             session.places.write(ContentsPlace(target))
         if name in ("pop", "insert") and args and isinstance(args[0], (torch.Tensor, *SYMBOLIC_NUMBERS)):
-            return _METHODS[name](session, required(session, target), *args, **kwargs)
+            return _METHODS[name](session, session.lists.required(target), *args, **kwargs)
         result = getattr(storage.base_of(target), name)(target, *args, **kwargs)
         if name == "copy":
             session.lists.own(result)
@@ -208,14 +197,14 @@ def _check_arguments(name: str, handler: Callable[..., Any], args: tuple[Any, ..
 def append(session: Session, items: RuntimeList, value: Any) -> None:
     """Do ``items.append(value)``."""
     item = put_in(session, items, value)
-    session.builder.call_raw(control.list_append, (session.builder.argument(items), item))
+    session.builder.call_raw(control.list_append, (session.builder.node_of(items), item))
 
 
 def _extend(session: Session, items: RuntimeList, values: Any) -> None:
     other = session.lists.of(contents(values))
     if other is not None:
         _take_in(session, items, other.element)
-        session.builder.call(control.list_extend, (items, other))
+        session.builder.call_raw(control.list_extend, (session.builder.node_of(items), session.builder.argument(other)))
         return
     for value in values.unbind(0) if isinstance(values, torch.Tensor) else values:
         append(session, items, value)

@@ -25,5 +25,8 @@ class AbstractObjects(Protocol):
     def is_of_call(self, value: Any) -> bool:
         """Tell whether the captured code has made an object."""
 
+    def growing(self, items: list[Any], source: Source) -> None:
+        """Make a list of the program of a list from outside that is longer at each call."""
+
     def collection(self, value: Any, place: Place | None) -> None:
         """Put what stands for a set, deque, array or container among the arguments into the place that holds it, if that may be."""

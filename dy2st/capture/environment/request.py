@@ -14,6 +14,12 @@ from dy2st_runtime.ir.structure import Structure
 ACTS_FOR_USER = False
 
 
+LENGTH = frozenset((-1,))
+"""What differs of a list from outside that the code only appends to: how long it is, and what is in it."""
+ITEMS = frozenset((-2,))
+"""The same of one that the code reads."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Request:
     """What to capture.
@@ -25,7 +31,8 @@ class Request:
         names: a name for each leaf.
         dynamic_dims: for each leaf, the dimensions that differ from call to call.
         bound: whether the first argument is the object that the function is bound to.
-        dynamic_state: for names of sources, ``None`` for a number that differs from call to call, or the dimensions that do.
+        dynamic_state: for names of sources, ``None`` for a number that differs from call to call, the dimensions that do, or
+            :data:`LENGTH` or :data:`ITEMS` of a list.
         given: ``(args, kwargs)`` of this call.
         options: of the static function.
         fixed: sizes that are declared dynamic and are taken as they are all the same.

@@ -120,6 +120,10 @@ class SourceTable:
         text = name if name is not None else f"{parent.name}[{shown_key(key)}]"
         return self._make(("item", parent.index, type(key), key), parent, text, functools.partial(held_item, key=key))
 
+    def length(self, parent: Source) -> Source:
+        """Return how long the parent's value is."""
+        return self._make(("length", parent.index), parent, f"len({parent.name})", len)
+
     def cell(self, parent: Source, name: str) -> Source:
         """Return the content of a closure cell."""
         return self._make(("cell", parent.index), parent, name, operator.attrgetter("cell_contents"))

@@ -46,6 +46,8 @@ class Tracker:
         self.guards = GuardTable()
         self.dynamic: set[str] = set()
         """Names of sources whose number changes from call to call and is an input of the program; and of what holds many."""
+        self.growing: set[str] = set()
+        """Those of lists whose length changes from call to call."""
         self.met: Callable[[type], object] = id
         """Told the class of each object that code under capture reads or makes."""
         self._objects: dict[int, tuple[Any, Source]] = {}
@@ -141,15 +143,25 @@ class Tracker:
             self._method(value, source)
         elif isinstance(value, plain_values.IDENTITIES) or type(value) in plain_values.DESCRIBING:
             self._identity(value, source)
-        elif type(value) in (set, collections.deque, np.ndarray) or id(value) in self.given:
+        elif not self._is_represented(value, source, place):
+            self._other(value, source, place)
+
+    def _is_represented(self, value: Any, source: Source, place: Place | None) -> bool:
+        """Have something stand for a collection or array, if something may; tell whether that is so."""
+        if type(value) in (set, collections.deque, np.ndarray) or id(value) in self.given:
             if not self._is_known(value, source):
                 if isinstance(value, np.ndarray):
                     self._array(value, source, place)
                 else:
                     self._container(value, source)
             self._abstract_objects.collection(value, place)
-        else:
-            self._other(value, source, place)
+            return True
+        if type(value) is list and source.name in self.growing:
+            if not self._is_known(value, source):
+                self.guards.same_type(source, value)
+            self._abstract_objects.growing(value, source)
+            return True
+        return False
 
     def _identity(self, value: Any, source: Source) -> None:
         written = getattr(value, PATCH_MARK, None) if isinstance(value, types.FunctionType) else None

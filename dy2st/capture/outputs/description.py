@@ -7,7 +7,7 @@ import dataclasses
 import weakref
 from collections.abc import Iterable, Iterator
 from types import CellType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -85,6 +85,9 @@ class Describer:
 
     def describe(self, value: Any, what: str) -> Structure:
         """Return the structure of a value; ``what`` the function does with it, for a message."""
+        known = self.session.lists.of(value)
+        if known is not None and known.is_appended:
+            return cast(Structure, self._given(value))
         if type(value) is Cell:
             return self.describe(cells.read(self.session, value), what)
         is_recreated = isinstance(value, (FunctionType, type)) and made_functions.is_recreated(self.session, value)

@@ -15,7 +15,7 @@ from dy2st.capture.types import lattice, mismatches, value_types
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import AbstractSet
 from dy2st.capture.values.storage import MISSING
-from dy2st.capture.values.symbolic import TaggedUnion, Undefined
+from dy2st.capture.values.symbolic import RuntimeList, TaggedUnion, Undefined
 from dy2st.capture.writes import orders
 from dy2st.capture.writes.places import AttributePlace, CellPlace, ContentsPlace, ItemPlace, Place, RankedOrder
 from dy2st.capture.writes.undo_log import Write
@@ -120,6 +120,7 @@ def _effect(session: Session, write: Write, name: str, describer: Describer) -> 
         describer.check_keys([item for item in members if id(item) in session.outside.arguments], f"writes to {name}")
     if isinstance(write.place, ContentsPlace):
         new = session.lists.of(write.place.owner) or new
+        kind = "extend" if isinstance(new, RuntimeList) and new.is_appended else kind
     if isinstance(new, TaggedUnion):
         new = TaggedUnion(
             session, new.tag, {tag: MISSING if isinstance(option, Undefined) else option for tag, option in new.options.items()}

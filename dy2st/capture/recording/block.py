@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import operator
 import weakref
-from collections.abc import Callable
-from typing import Any, cast
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, cast
 
 import sympy
 import torch
@@ -18,6 +18,7 @@ from dy2st.capture.values import expressions
 from dy2st.capture.values.provenance import Provenance
 from dy2st.capture.values.symbolic import MAY_BE_ABSENT, SYMBOLIC_NUMBERS, RuntimeFunction, RuntimeList, Stale
 from dy2st.capture.values.texts import RuntimeString
+from dy2st.errors import CaptureError
 from dy2st_runtime.ir.printing import describe
 from dy2st_runtime.ir.program import Block, Location, node_blocks
 from dy2st_runtime.primitives import scalars
@@ -67,6 +68,8 @@ class BlockBuilder:
         node.
         """
         if isinstance(value, _VALUES):
+            if isinstance(value, RuntimeList) and value.is_appended:
+                self._refuse_reading()
             return self.node_of(value)
         if isinstance(value, (tuple, list)):
             kind = list if isinstance(value, list) else tuple
@@ -80,6 +83,16 @@ class BlockBuilder:
         if isinstance(value, torch.Generator) and _address(value) in self.generators:
             return self.object_node(self.generators[_address(value)])
         return value
+
+    def left(self, outputs: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the arguments for what the program leaves outside, of a list also what is to be appended to it."""
+        return tuple(self.node_of(value) if isinstance(value, RuntimeList) else self.argument(value) for value in outputs)
+
+    def _refuse_reading(self) -> NoReturn:
+        raise CaptureError(
+            "a list from outside that is longer at each call is read, or changed otherwise than by appending to it",
+            fix="keep what is read in a list of its own",
+        )
 
     def node_of(self, value: Any) -> Any:
         """Return the node of a symbolic value; a plain number where the value turned out to be known."""
@@ -297,7 +310,7 @@ class BlockBuilder:
 
     def finish(self, outputs: tuple[Any, ...]) -> Block:
         """Close the block; ``outputs`` are values."""
-        self.graph.output(tuple(self.argument(value) for value in outputs))
+        self.graph.output(self.left(outputs) if self.parent is None else tuple(map(self.argument, outputs)))
         return Block(self.graph)
 
 

@@ -11,6 +11,7 @@ from dy2st.capture.session.blocks import Blocks
 from dy2st.capture.session.regions import Region
 from dy2st.capture.session.written_places import WrittenPlaces
 from dy2st.capture.types import value_types
+from dy2st.capture.values.signals import NeedsRuntimeList
 from dy2st.capture.values.symbolic import RuntimeList, Stale
 from dy2st.capture.writes.places import ContentsPlace
 from dy2st_runtime.primitives import control
@@ -64,21 +65,42 @@ class ListTable:
         """Turn a Python list into a list of the program, here and now."""
         return self._make(items)
 
+    def required(self, items: list[Any]) -> RuntimeList:
+        """Return a Python list as a list of the program, which it has to be for what comes next.
+
+        Raises:
+            NeedsRuntimeList: it was made in a block around this one, which has to make it one.
+        """
+        known = self.of(items)
+        if known is None and not self.owner_is_here(items):
+            raise NeedsRuntimeList(items)
+        return known or self.make(items)
+
     def has_widened(self, since: int, region: Region) -> bool:
         """Tell whether the items of a list that is older than a region have come to be of further kinds."""
         allocations = [self._allocations.allocated_at(items) for items in self.widened[since:]]
         return any(allocated is None or allocated <= region.start for allocated in allocations)
 
     def convert(self, items: list[Any], element: value_types.Type | None) -> RuntimeList:
-        """Return a Python list stands for a list of the program from now on."""
+        """Have a Python list stand for a list of the program from now on."""
         runtime_list = RuntimeList(items, element, alone=True)
-        self._by_id[id(items)] = runtime_list
         self._blocks.region.lists.append(id(items))
-        self._kept[id(items)] = items
         self._places.write(ContentsPlace(items))
+        self._stand_for(items, runtime_list)
+        return runtime_list
+
+    def convert_outside(self, items: list[Any], element: value_types.Type | None) -> RuntimeList:
+        """Do the same of a list from outside, which stays one in all blocks."""
+        runtime_list = RuntimeList(items, element)
+        self._places.write_at_root(ContentsPlace(items))
+        self._stand_for(items, runtime_list)
+        return runtime_list
+
+    def _stand_for(self, items: list[Any], runtime_list: RuntimeList) -> None:
+        self._by_id[id(items)] = runtime_list
+        self._kept[id(items)] = items
         stale = [Stale(runtime_list)] * (list.__len__(items) + 1)
         list.__setitem__(items, slice(None), stale)  # whoever looks at it as a Python list, or goes on iterating over it, must fail
-        return runtime_list
 
     def copy(self, items: RuntimeList) -> list[Any]:
         """Return a new list of the program with the same items."""

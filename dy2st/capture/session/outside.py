@@ -11,6 +11,7 @@ import torch
 
 from dy2st.capture.environment import plain_values
 from dy2st.capture.environment.capture_lock import CAPTURE_LOCK
+from dy2st.capture.environment.request import ITEMS, LENGTH
 from dy2st.capture.environment.sources import Source
 from dy2st.capture.environment.tracking import Tracker
 from dy2st.capture.recording.fake_values import FakeValues
@@ -79,7 +80,12 @@ class Outside:
         self.makers, self.changed, self.dynamic_state = makers, changed, dynamic_state
         self.tracker = Tracker(self)
         self.tracker.dynamic.update(dynamic_state)
+        self.tracker.growing.update(name for name, what in dynamic_state.items() if what in (LENGTH, ITEMS))
         self.states: list[State] = []
+        self.growing_lists: dict[int, tuple[list[Any], int]] = {}
+        """Lists whose length differs from call to call, with the one they had, by identity."""
+        self.make_list: Callable[[list[Any]], object] = id
+        """Turns a list from outside into one of the program, if it is none yet."""
         self.cells: dict[int, Source] = {}
         self._state_by_id: dict[int, State] = {}
         self._state_by_abstract: dict[int, State] = {}
@@ -115,7 +121,7 @@ class Outside:
             kind = "constant" if source is None else "attribute"
             shape = tuple(size if isinstance(size, int) else str(size) for size in abstract.shape)
             slot = StateSlot(name, kind, real.dtype, shape, real.requires_grad)
-            state = self._add_state(State(slot, source, real, abstract))
+            state = self.add_state(State(slot, source, real, abstract))
             self._state_by_id[id(real)] = state
             tensor_traits.mark_attributes(abstract, real)
             tensor_traits.give_class(abstract, tensor_traits.class_of(real))
@@ -211,7 +217,7 @@ class Outside:
         """Return what stands for a Python number that differs from call to call: it is an input of the program."""
         slot = StateSlot(source.name, "number")
         self.tracker.guards.same_type(source, value)
-        return self._add_state(State(slot, source, value, fresh_number(self._fakes.shapes, type(value).__name__))).abstract
+        return self.add_state(State(slot, source, value, fresh_number(self._fakes.shapes, type(value).__name__))).abstract
 
     def stand_at(self, place: Place, abstract: Any) -> None:
         """Do what stands for a number, or for a tuple with such numbers, stands in its place from now on."""
@@ -233,6 +239,16 @@ class Outside:
         shown = self.shown(value, is_hidden=place is None)
         if shown is not None and place is not None:
             self._put(shown, value, place)
+
+    def growing(self, items: list[Any], source: Source) -> None:
+        """Make a list of the program of a list from outside that is longer at each call."""
+        self.growing_lists.setdefault(id(items), (items, len(items)))
+        self.tracker.know(items, source)
+        self.make_list(items)
+
+    def is_growing(self, items: list[Any]) -> bool:
+        """Tell whether the length of a list differs from call to call."""
+        return id(items) in self.growing_lists
 
     def _put(self, shown: Any, value: Any, place: Place | None) -> None:
         if place is None:
@@ -316,7 +332,8 @@ class Outside:
         """Return what stands for a set from outside, given the table of its members."""
         return self._tables.get(id(table))
 
-    def _add_state(self, state: State) -> State:
+    def add_state(self, state: State) -> State:
+        """Make a value an input of the program."""
         root = self._blocks.root.builder
         self.states.append(state)
         self._state_by_abstract[id(state.abstract)] = state
@@ -326,7 +343,7 @@ class Outside:
     def let_go(self) -> None:
         """Hold nothing from outside any longer."""
         by_id = (self._state_by_id, self._state_by_abstract, self.arguments, self.ids, self._collections, self._tables)
-        for held in (self.states, self.cells, *by_id):
+        for held in (self.states, self.cells, *by_id, self.growing_lists):
             held.clear()
 
     def source_of(self, place: Place) -> Source | None:

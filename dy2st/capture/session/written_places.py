@@ -101,6 +101,13 @@ class WrittenPlaces:
         if not self._allocations.is_inside(place, self._blocks.region):
             self._blocks.region.undo_log.note(place)
 
+    def write_at_root(self, place: ContentsPlace) -> None:
+        """Note that something stands for what is in a list from outside, which no block has looked at before."""
+        self.changes += 1
+        CAPTURE_LOCK.go_alone()
+        self.written_at.setdefault(place.key, self._position.locate())
+        self._blocks.root.undo_log.note(place)
+
     def _write_object(self, place: Any) -> None:
         """Note that an object is about to change, which others may stand for."""
         self.copies.check(place, place.owner, self._position.here(), self._traits.apart)

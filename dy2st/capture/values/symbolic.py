@@ -374,6 +374,7 @@ class RuntimeList:
         element: the type of the elements, or ``None`` while nothing is known to have been put in.
         alone: whether no other handle stands for the same list, so that all that is put in goes through this one.
         places: the lists of which it is an item, or part of one, with that item.
+        is_appended: whether it holds only what the program appends to a list from outside, of which it knows nothing else.
     """
 
     def __init__(self, items: list[Any], element: Any, alone: bool = False) -> None:
@@ -381,6 +382,7 @@ class RuntimeList:
         self.element = element
         self.alone = alone
         self.places: list[tuple[RuntimeList, Any]] = []
+        self.is_appended = False
 
 
 CAPTURE_VALUES = (*SYMBOLIC_NUMBERS, Undefined, TaggedUnion, Text, RuntimeList, Stale, AbstractTuple)

@@ -72,8 +72,8 @@ def match_function(signature: CallSignature, call: Call, captured: Captured, cal
     _check_sizes(out, captured.sizes, arguments.leaves)
     registers = sources.registers
     states = [
-        registers[source.index] if source is not None else out.constant(captured.states[position](()))
-        for position, source in enumerate(captured.state_sources)
+        _LISTS.get(slot.kind, "{}").format(registers[source.index]) if source is not None else out.constant(get(()))
+        for get, slot, source in zip(captured.states, captured.program.states, captured.state_sources, strict=True)
     ]
     inputs = [name for index, name in sorted(arguments.leaves.items()) if _is_input(call.leaves[index])]
     values = f"[{', '.join(registers[source.index] for source in captured.sources)}]" if wants_values else None
@@ -81,6 +81,10 @@ def match_function(signature: CallSignature, call: Call, captured: Captured, cal
     out.line("except (AttributeError, KeyError, IndexError, TypeError, ValueError, RuntimeError, ReferenceError):", 1)
     out.line("return None")
     return out.compiled("match", f"<match of {captured.program.name} {id(out):x}>")
+
+
+_LISTS = {"list": "[*{}]", "new list": "[]"}
+"""What is passed for a list from outside, by the kind of the slot: the program changes it."""
 
 
 def _is_checked_by_key(spec: Any) -> bool:

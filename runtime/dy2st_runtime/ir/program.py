@@ -113,7 +113,8 @@ class StateSlot:
 
     Attributes:
         name: dotted, as in ``state_dict`` for parameters and buffers.
-        kind: ``"parameter"``, ``"buffer"``, ``"attribute"`` (of a module), ``"constant"``, or ``"number"``.
+        kind: ``"parameter"``, ``"buffer"``, ``"attribute"`` (of a module), ``"constant"``, ``"number"``, ``"list"`` for a copy of a
+            list, or ``"new list"`` for one that gets what is appended to a list.
         dtype, shape, requires_grad: of a tensor.
         persistent: whether a buffer is part of the ``state_dict``.
     """
@@ -249,7 +250,7 @@ def copy_block(block: Block) -> Block:
 def slot_type(slot: InputSlot | StateSlot) -> str:
     """Return ``f32[n, 4]``, or the kind of a number."""
     if slot.dtype is None:
-        return getattr(slot, "number", None) or "number"
+        return getattr(slot, "number", None) or ("list" if getattr(slot, "kind", "").endswith("list") else "number")
     return f"{short_dtype(slot.dtype)}[{', '.join(map(str, slot.shape))}]"
 
 

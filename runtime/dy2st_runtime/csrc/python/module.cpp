@@ -80,12 +80,21 @@ bool is_hooked(const at::Tensor& tensor) {
   return accumulator && !(accumulator->pre_hooks().empty() && accumulator->post_hooks().empty());
 }
 
+// An input of a program. A list is one of its own; a tuple in it stays the object that it is.
+Value input_from_python(PyObject* object) {
+  if (!PyList_CheckExact(object)) return from_python(object);
+  std::vector<Value> values;
+  values.reserve(static_cast<size_t>(PyList_GET_SIZE(object)));
+  for (Py_ssize_t index = 0; index < PyList_GET_SIZE(object); ++index) values.push_back(from_python(PyList_GET_ITEM(object, index)));
+  return Value::list(std::move(values));
+}
+
 // False for a tensor of another class, which may have a say in what is done with it, and for tangents of forward-mode
 // differentiation, whose formulas may be Python's.
 bool load_inputs(const Program& program, Frame& frame, PyObject* const* values) {
   bool gradients = false, tangents = false, hooked = false;
   for (size_t index = 0; index < program.inputs.size(); ++index) {
-    Value value = from_python(values[index]);
+    Value value = input_from_python(values[index]);
     if (value.is(Kind::Tensor)) {
       const at::Tensor& tensor = value.tensor();
       gradients = gradients || tensor.requires_grad();
