@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import heapq
 from types import SimpleNamespace
 
 import pytest
@@ -115,3 +116,48 @@ def test_items_that_are_one_of_several_are_passed_on(step):
         return step(items), items
 
     agree_with_state(lambda: (function, lambda: None, WAYS))
+
+
+@dataclasses.dataclass(frozen=True)
+class Hypothesis:
+    tokens: tuple[int, ...]
+    score: float
+
+
+def test_a_beam_of_frozen_hypotheses():
+    def world():
+        state = SimpleNamespace(beams=[Hypothesis((0,), 0.0)])
+
+        def step(x):
+            new = [Hypothesis((*one.tokens, k), one.score + v) for one in state.beams for k, v in enumerate(x.tolist())]
+            state.beams = sorted(new, key=lambda one: -one.score)[:2]
+            return state.beams[0].score, state.beams[0] is new[0]
+
+        return step, (lambda: state), WAYS
+
+    agree_with_state(world)
+
+
+@dataclasses.dataclass(order=True)
+class Task:
+    priority: float
+    name: str = dataclasses.field(compare=False)
+    done: bool = dataclasses.field(default=False, compare=False)
+
+
+def test_an_object_that_a_heap_gives_is_changed():
+    def world():
+        state = SimpleNamespace(queue=[])
+
+        def step(x):
+            if x[0] > 0:
+                heapq.heappush(state.queue, Task(float(x[1]), "a"))
+            if len(state.queue) > 1:
+                task = heapq.heappop(state.queue)
+                task.done = True
+                return task.priority
+            return None
+
+        return step, (lambda: state), WAYS
+
+    agree_with_state(world)

@@ -253,6 +253,11 @@ def _object_parts(session: Session, value: Any) -> list[Any]:
     return [*own, *(inner for part in parts[0] for inner in _object_parts(session, part))]
 
 
+def is_one_object(session: Session, value: Any) -> bool:
+    """Tell whether a value is an object, of which an item of a list of the program would be a copy, or which cannot be one."""
+    return is_changeable(session, value) or _is_object(value)
+
+
 def is_changeable(session: Session, value: Any) -> bool:
     """Tell whether a value is an object of which an item of a list of the program would be a copy, or which cannot be one."""
     if is_outside(session, value):

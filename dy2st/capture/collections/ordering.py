@@ -30,6 +30,9 @@ from dy2st_runtime.primitives import control, scalars
 
 CALLS_METHODS_FOR_USER = True
 
+_FEW = 8
+"""Of how many objects each one put in order is one of all; more that nobody can change are copies out of a list of the program."""
+
 
 def in_order(session: Session, items: list[Any], key: Callable[..., Any] | None, reverse: Any) -> list[Any]:
     """Return ``sorted(items, key=key, reverse=reverse)``; ``items`` is a new list that nobody else holds."""
@@ -44,7 +47,8 @@ def in_order(session: Session, items: list[Any], key: Callable[..., Any] | None,
         return results
     session.lists.own(keys)
     count = len(keys)
-    if any(elements.is_changeable(session, item) for item in items) and not any(isinstance(item, TaggedUnion) for item in items):
+    is_told_apart = elements.is_changeable if len(items) > _FEW else elements.is_one_object
+    if any(is_told_apart(session, item) for item in items) and not any(isinstance(item, TaggedUnion) for item in items):
         return _permuted(session, items, keys, reverse)
     taken = _in_order(session, items, keys, reverse)
     results = [lists.get(session, taken, position) for position in range(count)]

@@ -102,10 +102,9 @@ class Copies:
         """Note that a value stands for one of some others from now on."""
         if not (self._objects or self.hold_lists):
             return
-        options = options_of(value)
-        given = [option for other in others for option in options_of(other)]
-        given = [one for one in given if not any(one is option for option in options)]  # those stand for themselves
-        for part in options:
+        options, held = ({id(option): option for one in ones for option in options_of(one)} for ones in ((value,), others))
+        given = [one for key, one in held.items() if key not in options]  # what is in both stands for itself
+        for part in (option for key, option in options.items() if key not in held):
             parts = children(part)
             if parts is not None and any(other in self for other in given):
                 self.add(part)
