@@ -768,3 +768,75 @@ def test_an_iterator_from_outside_in_a_capture_that_begins_again():
 
     with pytest.raises(dy2st.CaptureError, match="begin again"):
         dy2st.to_static(types.MethodType(function, Holding()))(X)
+
+
+class CountDown:
+    def __init__(self, left):
+        self.left = left
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self.left <= 0:
+            raise StopIteration
+        self.left = self.left - 1
+        return self.left
+
+
+def test_an_iterator_that_a_branch_makes_goes_on_behind_it():
+    def cached(x, n):
+        cache = None
+        while n > 0:
+            kept = iter(cache.unbind(0)) if cache is not None else iter([])
+            new = []
+            for weight in (1.0, 2.0):
+                before = next(kept, None)
+                x = x * weight if before is None else x + before
+                new.append(x * 2)
+            cache, n = torch.stack(new), n - 1
+        return x
+
+    agree(cached, [(vec(1, 2), n) for n in counts(3, 0, 1, 4)])
+
+    def rest(x):
+        if x.sum() > 0:
+            items = iter([x, x + 1, x + 2])
+        else:
+            items = iter((x * 2,))
+        first = next(items)
+        return first, sum(items), list(items), next(items, None)
+
+    agree(rest, signs())
+
+    def ended(x):
+        kept = [x]
+        if x.sum() > 0:
+            items = iter(kept)
+            before = list(items)
+            kept.append(x)
+            return before, list(items), kept
+        return kept
+
+    agree(ended, signs())
+
+
+def test_a_default_of_next_where_a_tensor_decides_that_an_iterator_of_the_users_has_ended():
+    def f(x):
+        down = CountDown(x.sum())
+        a, b = next(down, None), next(down, -7.0)
+        return (x if a is None else a), b, down.left
+
+    agree(f, [*signs(), vec(0.5, 1, 0)])
+
+    def caught(x):
+        down = CountDown(x.sum())
+        taken = 0
+        try:
+            while True:
+                next(down)
+                taken += 1
+        except StopIteration:
+            return taken
+
+    agree(caught, [*signs(), vec(0.5, 1, 0), vec(3, 1, 0)])

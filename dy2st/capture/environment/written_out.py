@@ -36,6 +36,23 @@ def first_or(values: Iterable[Any], default: Any) -> Any:
     return default
 
 
+class Items:
+    """The iterator of a list or tuple that a branch makes, of which a tensor decides which items are left."""
+
+    def __init__(self, items: Any) -> None:
+        self.items, self.position, self.has_ended = items, 0, False
+
+    def __iter__(self) -> Items:
+        return self
+
+    def __next__(self) -> Any:
+        if self.has_ended or self.position >= len(self.items):
+            self.has_ended = True  # also when the list grows
+            raise StopIteration
+        self.position += 1
+        return self.items[self.position - 1]
+
+
 def numbers_of(tensor: torch.Tensor) -> list[Any]:
     """Return ``tensor.tolist()``."""
     return [row.tolist() for row in tensor]

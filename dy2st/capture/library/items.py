@@ -210,7 +210,8 @@ def _iter(session: Session, value: Any, *sentinel: Any) -> Any:
         return _until(session, value, *sentinel)
     runtime = runtime_iterables.as_runtime(value)
     if runtime is None:
-        return iterators.started(value)
+        is_in_block = session.blocks.nesting > 1 and type(value) in (list, tuple)
+        return session.call(written_out.Items, value) if is_in_block else iterators.started(value)
     if runtime is value:
         return value
     return runtime_iterables.iterator_of(_kind_of_iterator(value), runtime)

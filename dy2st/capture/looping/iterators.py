@@ -21,6 +21,7 @@ from dy2st import errors
 from dy2st.capture.attributes import access, attributes, class_attributes
 from dy2st.capture.branching import optional
 from dy2st.capture.containers.iterables import RuntimeIterable, Stream
+from dy2st.capture.environment import written_out
 from dy2st.capture.environment.plain_values import gives_once
 from dy2st.capture.environment.users_code import has_own, is_converted_module
 from dy2st.capture.looping.generators import UserGenerator
@@ -157,12 +158,8 @@ def next_(iterator: Any, *default: Any) -> Any:
     if not is_written_by_user(iterator):
         take(need(), iterator)
         return _next(iterator, *default)
-    item = step(iterator)
-    if item is not END:
-        return item
-    if default:
-        return default[0]
-    raise StopIteration
+    step = types.MethodType(_written_by_user(iterator, "__next__"), iterator)
+    return need().call(written_out.attempted, step, StopIteration, lambda: default[0]) if default else need().call(step)
 
 
 def take(session: Session, iterator: Any) -> None:
