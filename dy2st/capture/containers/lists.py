@@ -122,6 +122,7 @@ def _fail(session: Session, items: RuntimeList, message: str) -> NoReturn:
 
 def put_in(session: Session, items: RuntimeList, value: Any) -> Any:
     """Make room for a new item in the type of the items; gives the item as an argument of a node."""
+    items.changes += 1
     elements.check_kept(session, value)
     normalized = elements.normalized(session, value)
     elements.stands_in(session, items, normalized)
@@ -212,6 +213,7 @@ def append(session: Session, items: RuntimeList, value: Any) -> None:
 
 
 def _extend(session: Session, items: RuntimeList, values: Any) -> None:
+    items.changes += 1
     other = session.lists.of(contents(values))
     if other is not None:
         _take_in(session, items, other.element)
@@ -227,6 +229,7 @@ def _insert(session: Session, items: RuntimeList, index: Any, value: Any) -> Non
 
 
 def _pop(session: Session, items: RuntimeList, index: Any = -1) -> Any:
+    items.changes += 1
     empty = "pop from empty list"
     index = ranges.whole(session, index)
     if not _is_last(index) and items.element is not None and (session.in_flight.pending or session.in_flight.has_written()):
@@ -240,10 +243,12 @@ def _is_last(index: Any) -> bool:
 
 
 def _clear(session: Session, items: RuntimeList) -> None:
+    items.changes += 1
     session.builder.call(control.list_clear, (items,))
 
 
 def _reverse(session: Session, items: RuntimeList) -> None:
+    items.changes += 1
     session.builder.call(control.list_reverse, (items,))
 
 
@@ -297,6 +302,7 @@ _CHANGING = {"append", "extend", "insert", "pop", "clear", "reverse", "remove", 
 
 def set_item(session: Session, items: RuntimeList, index: Any, value: Any) -> None:
     """Do ``items[index] = value``."""
+    items.changes += 1
     if isinstance(index, slice):
         other = session.lists.of(value) or copied(session, list(value))
         _take_in(session, items, other.element)
@@ -310,6 +316,7 @@ def set_item(session: Session, items: RuntimeList, index: Any, value: Any) -> No
 
 def del_item(session: Session, items: RuntimeList, index: Any) -> None:
     """Do ``del items[index]``."""
+    items.changes += 1
     index = ranges.index_of(session, index, items.items)
     if not isinstance(index, slice):
         index = _reached(session, items, index, "list assignment index out of range")

@@ -32,6 +32,7 @@ from dy2st.capture.texts import wording
 from dy2st.capture.types import lattice
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import AbstractDeque, AbstractObject, AbstractSet, AbstractTuple
+from dy2st.capture.values.abstract_tables import AbstractKeys, AbstractTable
 from dy2st.capture.values.dict_views import is_view, name_of
 from dy2st.capture.values.storage import MISSING
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, RuntimeList, Stale, TaggedUnion, Undefined, may_be_undefined
@@ -191,6 +192,8 @@ class Describer:
             value.fail()
         if isinstance(value, of_numpy.KINDS):
             return self._of_numpy.described(value, what)
+        if isinstance(value, AbstractTable):
+            return self._table(value, what)
         if isinstance(value, AbstractObject) or self._is_table(value):
             return self._collection(value, what)
         if isinstance(value, TaggedUnion):
@@ -222,6 +225,23 @@ class Describer:
         kind, inside = str(kind_of_table(value)), self.described(items_of(self.session, value), what)
         has_factory = kind == ANY_FACTORY
         return CollectionOf(kind, (TupleOf((self.describe(value.default_factory, what), inside)) if has_factory else inside,))
+
+    def _table(self, value: AbstractTable, what: str) -> Structure:
+        """Return a dict or set of the program: it is made of the lists of its keys and of what is under them."""
+        keys = self.described(value._dy2st_keys, what)
+        if isinstance(value, AbstractKeys):
+            return CollectionOf("set", (keys,))
+        parts = TupleOf((keys, self.described(value._dy2st_values, what)))
+        kind = str(kind_of_table(value.example) or type(value.example).__name__)
+        if isinstance(value.example, collections.defaultdict):
+            factory = value.default_factory  # type: ignore[attr-defined]
+            kind = str(kind_of_table(collections.defaultdict(factory)))
+            inside = CollectionOf("zipped dict", (parts,))
+            known = kind != ANY_FACTORY
+            return CollectionOf(kind, (inside if known else TupleOf((self.describe(factory, what), inside)),))
+        if isinstance(value.example, collections.Counter):
+            return CollectionOf(kind, (CollectionOf("zipped dict", (parts,)),))
+        return CollectionOf(f"zipped {kind}", (parts,))
 
     def _check_copy(self, value: Any, what: str) -> None:
         """Check that two that may be one object in Python, and are two in a program, must not be left both."""

@@ -17,11 +17,13 @@ class Allocations:
     Attributes:
         created: the lists, exceptions and objects that the capture has made, by identity.
         followed: those of plain classes: containers of their attributes.
+        sites: dicts and sets, by identity, with where the code has made them.
     """
 
     def __init__(self) -> None:
         self.created: dict[int, Any] = {}
         self.followed: dict[int, Any] = {}
+        self.sites: dict[int, tuple[Any, str]] = {}
         self._clock = itertools.count()
         self._allocations: dict[int, tuple[Any, int]] = {}
 

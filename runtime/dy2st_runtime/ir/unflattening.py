@@ -210,6 +210,8 @@ def _unflatten_shared(number: int, structure: Structure, leaves: Sequence[Any], 
 
 COLLECTIONS: dict[str, Callable[[Any], Any]] = {
     "set": set,
+    "zipped dict": lambda parts: dict(zip(*parts, strict=True)),
+    "zipped OrderedDict": lambda parts: collections.OrderedDict(zip(*parts, strict=True)),
     "tuple": tuple,
     "range": lambda bounds: range(*bounds),
     **{name: operator.methodcaller(name) for name in ("keys", "values", "items")},
