@@ -17,7 +17,7 @@ def note(session: Session, made: Any) -> None:
     """Note where a dict or set has been made, which is made now."""
     trait = _here(session, made)
     if trait is not None:
-        session.allocations.sites[id(made)] = made, trait
+        session.allocations.sites[id(made)] = made, (trait,)
 
 
 def is_wanted(session: Session, made: Any) -> bool:
@@ -36,10 +36,11 @@ def require(session: Session, table: Any, error: Exception) -> NoReturn:
         NeedsApart: the capture has to begin again, for it is made otherwise.
         Exception: nobody knows where it is made.
     """
-    _, trait = session.allocations.sites.get(id(table), (None, None))
-    if trait is None or trait in session.traits.apart:
+    _, traits = session.allocations.sites.get(id(table), (None, ()))
+    wanted = next((trait for trait in traits if trait not in session.traits.apart), None)
+    if wanted is None:
         raise error
-    raise NeedsApart(trait)
+    raise NeedsApart(wanted)
 
 
 def _here(session: Session, made: Any) -> str | None:

@@ -21,6 +21,7 @@ from dy2st.capture.values.abstract_objects import AbstractSet
 from dy2st.capture.values.abstract_tables import AbstractTable
 from dy2st.capture.values.kinds import is_number, is_symbolic
 from dy2st.capture.values.symbolic import RuntimeList
+from dy2st_runtime.ir.flattening import children
 from dy2st_runtime.ir.structure import TupleOf
 from dy2st_runtime.primitives import control
 
@@ -67,6 +68,7 @@ def constructed(session: Session, kind: Any, args: Sequence[Any], kwargs: dict[s
 
 def empty(session: Session, kind: type[AbstractTable]) -> Any:
     """Return a new table of the program."""
+    session.traits.has_tables = True
     result: Any = kind.__new__(kind)
     for name in ("_dy2st_keys",) if kind is runtime_tables.RuntimeSet else ("_dy2st_keys", "_dy2st_values"):
         items: list[Any] = []
@@ -113,12 +115,12 @@ def _check_numbers(session: Session, key: Any) -> None:
         if isinstance(part, tuple):
             _check_numbers(session, part)
         elif isinstance(part, (float, torch.SymFloat)):
-            message = "a NaN is a key of a dict or a member of a set, which finds it by its identity: replace it before"
+            message = "a NaN is a key of a dict or a member of a set, which find it by its identity"
             holds = part == part  # noqa: PLR0124
             if is_symbolic(holds):
-                check(session, holds, ValueError, message)
+                check(session, holds, errors.TableError, message)
             elif not holds:
-                raise errors.CaptureError(message, session.here())
+                raise errors.CaptureError(message, session.here(), fix="replace it before: x.nan_to_num()")
 
 
 def _is_found(kind: value_types.Type) -> bool:
@@ -144,3 +146,29 @@ def _refused(session: Session, key: Any) -> errors.CaptureError:
     )
 
 
+def check_unknown(session: Session, function: Any, *values: Any) -> None:
+    """Check what a function gets that is called as it is: it knows no dict or set of which only the program knows the keys.
+
+    Raises:
+        CaptureError: it gets one.
+    """
+    table = _table_in(values, 0) if session.traits.has_tables else None
+    if table is not None:
+        raise errors.CaptureError(
+            f"{getattr(function, '__qualname__', function)}() gets a {type(table.example).__name__} of which only the program knows "
+            "the keys",
+            session.here(),
+            fix="loop over it in converted code, or call the function outside of the static function, with the result",
+        )
+
+
+def _table_in(value: Any, depth: int) -> AbstractTable | None:
+    """Return the first such dict or set in a value."""
+    if isinstance(value, AbstractTable):
+        return value
+    parts = children(value) if depth < _DEEP and isinstance(value, (tuple, list, dict)) else None
+    return next((found for part in (parts or ((),))[0] if (found := _table_in(part, depth + 1)) is not None), None)
+
+
+_DEEP = 6
+"""So deep are values in the arguments of functions looked for that these do not know."""

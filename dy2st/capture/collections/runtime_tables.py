@@ -7,6 +7,7 @@ counts[n] = counts.get(n, 0) + 1        two lists of the program, one of keys an
 from __future__ import annotations
 
 import collections
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -219,6 +220,20 @@ class RuntimeOrderedDict(RuntimeDict, example=collections.OrderedDict()):
     def copy(self) -> Any:
         return copied(self, made(RuntimeOrderedDict))
 
+    def __eq__(self, other: Any) -> Any:
+        if isinstance(other, collections.OrderedDict) and list(self) != list(other):
+            return False
+        return RuntimeDict.__eq__(self, other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        if not self._dy2st_keys:
+            return "OrderedDict()"
+        if sys.version_info < (3, 12):
+            return f"OrderedDict({list(self.items())!r})"
+        return f"OrderedDict({RuntimeDict.__repr__(self)})"
+
     def popitem(self, last: bool = True) -> tuple[Any, Any]:
         if not self._dy2st_keys:
             raise KeyError("dictionary is empty")
@@ -361,6 +376,15 @@ class RuntimeSet(AbstractKeys, example=set()):
         if position < 0:
             raise KeyError(key)
         del self._dy2st_keys[position]
+
+    def pop(self) -> Any:
+        for key in self:
+            self.remove(key)
+            return key
+        raise KeyError("pop from an empty set")
+
+    def __repr__(self) -> str:
+        return "{" + ", ".join([repr(key) for key in self]) + "}"
 
     def clear(self) -> None:
         self._dy2st_keys.clear()

@@ -198,7 +198,7 @@ def update(session: Session, table: Any, /, *sources: Any, subtracts: bool = Fal
 
 
 def _put(session: Session, table: Any, source: Any) -> None:
-    if optional.is_wide(session, source) and not has_own(source, "__iter__"):
+    if isinstance(source, AbstractTable) or (optional.is_wide(session, source) and not has_own(source, "__iter__")):
         source = optional.view(source, "items")
     elif isinstance(source, dict) and not has_own(source, "__iter__"):
         session.blocks.key_orders.check(source, session.here())

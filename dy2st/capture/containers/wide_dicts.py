@@ -100,7 +100,7 @@ def _steps_of_table(session: Session, table: AbstractTable, name: str) -> Runtim
             check(session, lists.length(session, known) == count, RuntimeError, words)
             if reached:
                 is_there = session.call(operator.eq, key_at(position - 1), reached.pop())
-                check(session, is_there, RuntimeError, words if is_ordered else "dictionary keys changed during iteration")
+                check(session, is_there, errors.TableError, "a loop over a dict takes keys out and puts them in again")
         return position < count
 
     return RuntimeIterable(lambda: count, item, "a dict", more=more)

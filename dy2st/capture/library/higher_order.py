@@ -18,6 +18,7 @@ from dy2st.capture.containers.ranges import RuntimeRange
 from dy2st.capture.containers.runtime_iterables import as_runtime
 from dy2st.capture.environment import written_out
 from dy2st.capture.library.registry import Handler, handles, handles_made_by
+from dy2st.capture.collections import made_tables
 from dy2st.capture.looping import iteration
 from dy2st.capture.looping.truth import truth
 from dy2st.capture.session.session import Session
@@ -115,6 +116,7 @@ def _may_decide(values: Any) -> bool:
 def _tree_map(session: Session, func: Any, tree: Any, *rests: Any, is_leaf: Any = None) -> Any:
     """Send each leaf through a function of the user's, which is converted."""
     session.blocks.key_orders.asks_within(tree)
+    made_tables.check_unknown(session, pytree.tree_map, tree, *rests)
     leaves, spec = pytree.tree_flatten(tree, is_leaf=is_leaf)
     others = [spec.flatten_up_to(rest) for rest in rests]
     result = pytree.tree_unflatten([session.call(func, *row) for row in zip(leaves, *others)], spec)

@@ -19,6 +19,7 @@ from dy2st.capture.looping import iteration
 from dy2st.capture.looping.iterators import over
 from dy2st.capture.session.session import Session
 from dy2st.capture.values.abstract_objects import contents
+from dy2st.capture.values.abstract_tables import AbstractTable
 from dy2st.capture.values.symbolic import RuntimeList, TaggedUnion
 from dy2st.capture.values.texts import Text
 
@@ -39,6 +40,8 @@ def expanded(session: Session, value: Any, pattern: Pattern) -> Any:
     pattern = _access_path_of(pattern)
     if not isinstance(pattern, tuple):
         return value
+    if isinstance(value, AbstractTable):
+        value = optional.view(value, "keys")
     if isinstance(value, dict):
         is_wide = optional.is_wide(session, value) and not has_own(value, "__iter__")
         value = optional.view(value, "keys") if is_wide else over(value)

@@ -203,7 +203,8 @@ class Describer:
         if isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS, RuntimeList, fx.Node)):
             cells.leave(self.session, value)
             self.outputs.append(value)
-            return Leaf(len(self.outputs) - 1)
+            leaf = Leaf(len(self.outputs) - 1)
+            return self._with_tables(leaf, value, what) if isinstance(value, RuntimeList) else leaf
         return self._known(value, what)
 
     def _union(self, value: TaggedUnion, what: str) -> Structure:
@@ -232,16 +233,24 @@ class Describer:
         if isinstance(value, AbstractKeys):
             return CollectionOf("set", (keys,))
         parts = TupleOf((keys, self.described(value._dy2st_values, what)))
-        kind = str(kind_of_table(value.example) or type(value.example).__name__)
-        if isinstance(value.example, collections.defaultdict):
-            factory = value.default_factory  # type: ignore[attr-defined]
-            kind = str(kind_of_table(collections.defaultdict(factory)))
-            inside = CollectionOf("zipped dict", (parts,))
-            known = kind != ANY_FACTORY
-            return CollectionOf(kind, (inside if known else TupleOf((self.describe(factory, what), inside)),))
-        if isinstance(value.example, collections.Counter):
-            return CollectionOf(kind, (CollectionOf("zipped dict", (parts,)),))
-        return CollectionOf(f"zipped {kind}", (parts,))
+        if not isinstance(value.example, collections.defaultdict):
+            return CollectionOf(f"zipped {type(value.example).__name__}", (parts,))
+        factory, inside = value.default_factory, CollectionOf("zipped dict", (parts,))  # type: ignore[attr-defined]
+        kind = str(kind_of_table(collections.defaultdict(factory)))
+        return CollectionOf(kind, (inside if kind != ANY_FACTORY else TupleOf((self.describe(factory, what), inside)),))
+
+    def _with_tables(self, leaf: Leaf, items: RuntimeList, what: str) -> Structure:
+        """Return a list of the program with dicts and sets in the places of what stands for them in it."""
+        kinds = set(lattice.tables_in(items.element))
+        plain = kinds - {"set", "defaultdict"}
+        if len(plain) > 1:
+            raise errors.CaptureError(
+                f"{self.session.name} {what} dicts of several kinds in a list or dict of which a tensor decides what is in there",
+                self.session.here(),
+                seen=", ".join(sorted(plain)),
+                fix="make them of one kind",
+            )
+        return CollectionOf(f"resolved {next(iter(plain), 'dict')}", (leaf,)) if kinds else leaf
 
     def _check_copy(self, value: Any, what: str) -> None:
         """Check that two that may be one object in Python, and are two in a program, must not be left both."""

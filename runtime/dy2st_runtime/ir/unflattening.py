@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from dy2st_runtime.arrays.calls import as_array, of_bytes
+from dy2st_runtime.ir import tables
 from dy2st_runtime.ir.flattening import FACTORIES, follow_new
 from dy2st_runtime.ir.structure import (
     Absent,
@@ -210,8 +211,7 @@ def _unflatten_shared(number: int, structure: Structure, leaves: Sequence[Any], 
 
 COLLECTIONS: dict[str, Callable[[Any], Any]] = {
     "set": set,
-    "zipped dict": lambda parts: dict(zip(*parts, strict=True)),
-    "zipped OrderedDict": lambda parts: collections.OrderedDict(zip(*parts, strict=True)),
+    **{name: functools.partial(*bound) for name, bound in tables.KINDS.items()},
     "tuple": tuple,
     "range": lambda bounds: range(*bounds),
     **{name: operator.methodcaller(name) for name in ("keys", "values", "items")},
