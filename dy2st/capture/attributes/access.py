@@ -21,14 +21,14 @@ from dy2st.capture.attributes.attributes import attr
 from dy2st.capture.attributes.class_attributes import LIBRARIES, call_own
 from dy2st.capture.attributes.reading import plain
 from dy2st.capture.attributes.runtime_items import is_runtime, item_at_runtime, length
-from dy2st.capture.branching import keys, lookup, optional, table_sites, tensor_keys, unions
+from dy2st.capture.branching import keys, lookup, optional, tensor_keys, unions
 from dy2st.capture.branching.assertions import check
 from dy2st.capture.branching.branch import capture_if, capture_if_exp
 from dy2st.capture.containers import list_tensors, lists, set_views, tuples
 from dy2st.capture.environment.sources import behind
 from dy2st.capture.environment.standard_library import is_followed_class
 from dy2st.capture.environment.users_code import as_written, has_own, is_users_function, user_method
-from dy2st.capture.objects import cells, hidden_state
+from dy2st.capture.objects import cells, hidden_state, table_sites
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, current, need
 from dy2st.capture.values import storage
@@ -216,7 +216,9 @@ def _item_or_default(session: Session, table: Any, key: Any, value: Any) -> Any:
 def item_or_put(session: Session, table: Any, key: Any, make: Callable[[], Any]) -> Any:
     """Return the item of a dict under a key; where none is there, one is made and put in."""
     if lookup.is_runtime(key):  # one of those that are there
-        return lookup.find(session, table, key, lambda known: dict.__getitem__(table, known), lambda: _refuse_new(session, table, key))
+        return lookup.find(
+            session, table, key, lambda known: dict.__getitem__(table, known), lambda: _refuse_new(session, table, key)
+        )
     result = dict.get(table, key, MISSING)
     there = result is not MISSING and unions.presence(result)
     if there is True:

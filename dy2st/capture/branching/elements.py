@@ -23,8 +23,8 @@ import torch
 from torch import fx
 
 from dy2st import errors
-from dy2st.capture.branching import table_sites, unions
-from dy2st.capture.objects import cells
+from dy2st.capture.branching import unions
+from dy2st.capture.objects import cells, table_sites
 from dy2st.capture.recording.block import BlockBuilder
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import text

@@ -16,7 +16,7 @@ from dy2st.capture.branching import optional
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session
 from dy2st.capture.types import absent_attributes
-from dy2st.capture.values.abstract_tables import AbstractTable
+from dy2st.capture.values.abstract_objects import AbstractTable
 from dy2st.capture.values.symbolic import TaggedUnion
 
 _numbers = itertools.count()

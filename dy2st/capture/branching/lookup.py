@@ -12,8 +12,9 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture.branching import keys, optional, table_sites, tensor_keys, unions
+from dy2st.capture.branching import keys, optional, tensor_keys, unions
 from dy2st.capture.branching.branch import capture_if_exp
+from dy2st.capture.objects import table_sites
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session
 from dy2st.capture.values.kinds import is_number

@@ -22,8 +22,7 @@ from dy2st.capture.environment.users_code import has_own
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, need
 from dy2st.capture.values import storage
-from dy2st.capture.values.abstract_objects import AbstractSet, Represents
-from dy2st.capture.values.abstract_tables import AbstractTable
+from dy2st.capture.values.abstract_objects import AbstractSet, AbstractTable, Represents
 from dy2st.capture.values.dict_views import is_view, name_of
 from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.storage import MISSING

@@ -22,8 +22,7 @@ from dy2st.capture.calls import call as calls
 from dy2st.capture.looping.truth import condition, logical_not, truth_value
 from dy2st.capture.operators import comparisons
 from dy2st.capture.session.session import need
-from dy2st.capture.values import abstract_tables
-from dy2st.capture.values.abstract_objects import contents
+from dy2st.capture.values.abstract_objects import contents, is_dict
 from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.symbolic import TaggedUnion
 
@@ -234,7 +233,7 @@ class Mapping(_Parts):
         """What the ``get`` of the user's mappings has given, by their identity, with the block that asked."""
 
     def structure(self, subject: Any) -> Any:
-        if abstract_tables.is_dict(subject):
+        if is_dict(subject):
             raise errors.CaptureError(
                 "a pattern asks for keys of a dict of which only the program knows the keys",
                 need().here(),

@@ -9,16 +9,15 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture.branching import elements, keys, table_sites
+from dy2st.capture.branching import elements, keys
 from dy2st.capture.branching.assertions import check
-from dy2st.capture.collections import runtime_tables
+from dy2st.capture.collections import runtime_sets, runtime_tables
 from dy2st.capture.containers import lists
-from dy2st.capture.objects import construction
+from dy2st.capture.objects import construction, table_sites
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session
 from dy2st.capture.types import value_types
-from dy2st.capture.values.abstract_objects import AbstractSet
-from dy2st.capture.values.abstract_tables import AbstractTable
+from dy2st.capture.values.abstract_objects import AbstractSet, AbstractTable
 from dy2st.capture.values.kinds import is_number, is_symbolic
 from dy2st.capture.values.symbolic import RuntimeList
 from dy2st_runtime.ir.flattening import children
@@ -28,7 +27,7 @@ from dy2st_runtime.primitives import control
 _KINDS: dict[type, type[AbstractTable]] = {
     dict: runtime_tables.RuntimeDict, collections.OrderedDict: runtime_tables.RuntimeOrderedDict,
     collections.defaultdict: runtime_tables.RuntimeDefaultDict, collections.Counter: runtime_tables.RuntimeCounter,
-    set: runtime_tables.RuntimeSet,
+    set: runtime_sets.RuntimeSet,
 }  # fmt: skip
 
 
@@ -70,7 +69,7 @@ def empty(session: Session, kind: type[AbstractTable]) -> Any:
     """Return a new table of the program."""
     session.traits.has_tables = True
     result: Any = kind.__new__(kind)
-    for name in ("_dy2st_keys",) if kind is runtime_tables.RuntimeSet else ("_dy2st_keys", "_dy2st_values"):
+    for name in ("_dy2st_keys",) if kind is runtime_sets.RuntimeSet else ("_dy2st_keys", "_dy2st_values"):
         items: list[Any] = []
         session.lists.own(items)
         session.lists.make(items)
@@ -116,7 +115,7 @@ def _check_numbers(session: Session, key: Any) -> None:
             _check_numbers(session, part)
         elif isinstance(part, (float, torch.SymFloat)):
             message = "a NaN is a key of a dict or a member of a set, which find it by its identity"
-            holds = part == part  # noqa: PLR0124
+            holds = part == part
             if is_symbolic(holds):
                 check(session, holds, errors.TableError, message)
             elif not holds:
@@ -155,8 +154,8 @@ def check_unknown(session: Session, function: Any, *values: Any) -> None:
     table = _table_in(values, 0) if session.traits.has_tables else None
     if table is not None:
         raise errors.CaptureError(
-            f"{getattr(function, '__qualname__', function)}() gets a {type(table.example).__name__} of which only the program knows "
-            "the keys",
+            f"{getattr(function, '__qualname__', function)}() gets a {type(table.example).__name__} of which only the program "
+            "knows the keys",
             session.here(),
             fix="loop over it in converted code, or call the function outside of the static function, with the result",
         )

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import collections
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from dy2st.capture.values.abstract_tables import AbstractKeys, AbstractTable
+from dy2st.capture.values.abstract_objects import AbstractKeys, AbstractTable
 
 
 def find(keys: list[Any], key: Any) -> int:
@@ -19,7 +19,7 @@ def find(keys: list[Any], key: Any) -> int:
     return next((position for position, other in enumerate(keys) if other == key), -1)
 
 
-def made(kind: type[Any]) -> Any:
+def made(kind: Any) -> Any:
     """Return an empty table of a kind."""
     result = kind.__new__(kind)
     result._dy2st_keys, result._dy2st_values = [], []
@@ -54,6 +54,11 @@ def is_mapping(source: Any) -> bool:
 def is_set(value: Any) -> bool:
     """Tell whether a value is one of the sets that operators of sets take."""
     return isinstance(value, (set, frozenset, AbstractKeys))
+
+
+def is_table(value: Any) -> bool:
+    """Tell whether a value is a dict, of Python or of the program."""
+    return isinstance(value, (dict, AbstractTable)) and not is_set(value)
 
 
 def is_runtime(value: Any) -> bool:
@@ -153,7 +158,7 @@ class RuntimeDict(AbstractTable, example={}):
         return shown(self, "items")
 
     def __or__(self, other: Any) -> Any:
-        if not isinstance(other, (dict, AbstractTable)) or is_set(other):
+        if not is_table(other):
             return NotImplemented
         result = self.copy()
         result.update(other)
@@ -171,14 +176,11 @@ class RuntimeDict(AbstractTable, example={}):
         return self
 
     def __eq__(self, other: Any) -> Any:
-        if not isinstance(other, (dict, AbstractTable)) or is_set(other):
+        if not is_table(other):
             return False
         if len(self) != len(other):
             return False
-        for key, value in self.items():
-            if key not in other or other[key] != value:
-                return False
-        return True
+        return all(key in other and other[key] == value for key, value in self.items())
 
     def __ne__(self, other: Any) -> Any:
         return not self == other
@@ -225,7 +227,7 @@ class RuntimeOrderedDict(RuntimeDict, example=collections.OrderedDict()):
             return False
         return RuntimeDict.__eq__(self, other)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def __repr__(self) -> str:
         if not self._dy2st_keys:
@@ -305,15 +307,11 @@ class RuntimeCounter(RuntimeDict, example=collections.Counter()):
     def __eq__(self, other: Any) -> Any:
         if not isinstance(other, (collections.Counter, RuntimeCounter)):
             return RuntimeDict.__eq__(self, other)
-        for key, count in self.items():
-            if other[key] != count:
-                return False
-        for key, count in other.items():
-            if self[key] != count:
-                return False
-        return True
+        if any(other[key] != number for key, number in self.items()):
+            return False
+        return all(self[key] == number for key, number in other.items())
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def __repr__(self) -> str:
         if not self._dy2st_keys:
@@ -321,13 +319,13 @@ class RuntimeCounter(RuntimeDict, example=collections.Counter()):
         return "Counter({" + ", ".join([f"{key!r}: {count!r}" for key, count in self.most_common()]) + "})"
 
 
-def count(table: Any, source: Mapping[Any, Any] | Iterable[Any] | None, sign: int) -> None:
+def count(table: Any, source: Any, sign: int) -> None:
     """Add to the counts of a ``Counter``, or subtract from them."""
     if source is None:
         return
     if is_mapping(source):
-        for key in source.keys():  # type: ignore[union-attr]  # noqa: SIM118
-            table[key] = source[key] * sign + table[key]  # type: ignore[index]
+        for key in source.keys():  # noqa: SIM118
+            table[key] = source[key] * sign + table[key]
     else:
         for key in members(source):
             table[key] = table[key] + sign
@@ -347,190 +345,4 @@ def combined(table: Any, other: Any, combine: Callable[[Any, Any], Any]) -> Any:
             found = combine(0, number)
             if found > 0:
                 result[key] = found
-    return result
-
-
-class RuntimeSet(AbstractKeys, example=set()):
-    """A set."""
-
-    def __len__(self) -> int:
-        return len(self._dy2st_keys)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(shown(self, "keys"))
-
-    def __contains__(self, key: Any) -> bool:
-        return find(self._dy2st_keys, key) >= 0
-
-    def add(self, key: Any) -> None:
-        if find(self._dy2st_keys, key) < 0:
-            self._dy2st_keys.append(key)
-
-    def discard(self, key: Any) -> None:
-        position = find(self._dy2st_keys, key)
-        if position >= 0:
-            del self._dy2st_keys[position]
-
-    def remove(self, key: Any) -> None:
-        position = find(self._dy2st_keys, key)
-        if position < 0:
-            raise KeyError(key)
-        del self._dy2st_keys[position]
-
-    def pop(self) -> Any:
-        for key in self:
-            self.remove(key)
-            return key
-        raise KeyError("pop from an empty set")
-
-    def __repr__(self) -> str:
-        return "{" + ", ".join([repr(key) for key in self]) + "}"
-
-    def clear(self) -> None:
-        self._dy2st_keys.clear()
-
-    def copy(self) -> Any:
-        result = made(RuntimeSet)
-        result._dy2st_keys.extend(self._dy2st_keys)
-        return result
-
-    def update(self, *others: Any) -> None:
-        for other in others:
-            for key in members(other):
-                self.add(key)
-
-    def difference_update(self, *others: Any) -> None:
-        for other in others:
-            for key in members(other):
-                self.discard(key)
-
-    def intersection_update(self, *others: Any) -> None:
-        for other in others:
-            kept = as_set(other)
-            self._dy2st_keys[:] = [key for key in self._dy2st_keys if key in kept]
-
-    def symmetric_difference_update(self, other: Any) -> None:
-        for key in members(as_set(other)):
-            if key in self:
-                self.remove(key)
-            else:
-                self.add(key)
-
-    def union(self, *others: Any) -> Any:
-        result = self.copy()
-        result.update(*others)
-        return result
-
-    def difference(self, *others: Any) -> Any:
-        result = self.copy()
-        result.difference_update(*others)
-        return result
-
-    def intersection(self, *others: Any) -> Any:
-        result = self.copy()
-        result.intersection_update(*others)
-        return result
-
-    def symmetric_difference(self, other: Any) -> Any:
-        result = self.copy()
-        result.symmetric_difference_update(other)
-        return result
-
-    def isdisjoint(self, other: Any) -> Any:
-        for key in members(other):
-            if key in self:
-                return False
-        return True
-
-    def issubset(self, other: Any) -> Any:
-        others = as_set(other)
-        for key in self._dy2st_keys:
-            if key not in others:
-                return False
-        return True
-
-    def issuperset(self, other: Any) -> Any:
-        for key in members(other):
-            if key not in self:
-                return False
-        return True
-
-    def __or__(self, other: Any) -> Any:
-        return self.union(other) if is_set(other) else NotImplemented
-
-    def __and__(self, other: Any) -> Any:
-        return self.intersection(other) if is_set(other) else NotImplemented
-
-    def __sub__(self, other: Any) -> Any:
-        return self.difference(other) if is_set(other) else NotImplemented
-
-    def __xor__(self, other: Any) -> Any:
-        return self.symmetric_difference(other) if is_set(other) else NotImplemented
-
-    def __ror__(self, other: Any) -> Any:
-        return as_set(other).union(self)
-
-    def __rand__(self, other: Any) -> Any:
-        return as_set(other).intersection(self)
-
-    def __rsub__(self, other: Any) -> Any:
-        return as_set(other).difference(self)
-
-    def __rxor__(self, other: Any) -> Any:
-        return as_set(other).symmetric_difference(self)
-
-    def __ior__(self, other: Any) -> Any:
-        if not is_set(other):
-            return NotImplemented
-        self.update(other)
-        return self
-
-    def __iand__(self, other: Any) -> Any:
-        if not is_set(other):
-            return NotImplemented
-        self.intersection_update(other)
-        return self
-
-    def __isub__(self, other: Any) -> Any:
-        if not is_set(other):
-            return NotImplemented
-        self.difference_update(other)
-        return self
-
-    def __ixor__(self, other: Any) -> Any:
-        if not is_set(other):
-            return NotImplemented
-        self.symmetric_difference_update(other)
-        return self
-
-    def __le__(self, other: Any) -> Any:
-        return self.issubset(other) if is_set(other) else NotImplemented
-
-    def __lt__(self, other: Any) -> Any:
-        return len(self) < len(other) and self.issubset(other) if is_set(other) else NotImplemented
-
-    def __ge__(self, other: Any) -> Any:
-        return self.issuperset(other) if is_set(other) else NotImplemented
-
-    def __gt__(self, other: Any) -> Any:
-        return len(self) > len(other) and self.issuperset(other) if is_set(other) else NotImplemented
-
-    def __eq__(self, other: Any) -> Any:
-        return len(self) == len(other) and self.issuperset(other) if is_set(other) else False
-
-    def __ne__(self, other: Any) -> Any:
-        return not self == other
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __copy__(self) -> Any:
-        return self.copy()
-
-
-def as_set(items: Any) -> Any:
-    """Return a set of the program: this one, or one of what is in an iterable."""
-    if is_runtime(items):
-        return items
-    result = made(RuntimeSet)
-    result.update(items)
     return result

@@ -14,11 +14,12 @@ from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, S
 from typing import Any
 
 from dy2st import errors
-from dy2st.capture.branching import keys, lookup, optional, table_sites, tensor_keys
+from dy2st.capture.branching import keys, lookup, optional, tensor_keys
 from dy2st.capture.collections import made_tables
 from dy2st.capture.looping import iteration
 from dy2st.capture.looping.iterators import over
 from dy2st.capture.looping.truth import both, logical_not
+from dy2st.capture.objects import table_sites
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, need
 from dy2st.capture.values import storage
@@ -117,22 +118,22 @@ class CapturedSet(AbstractSet):
 
     # -- new sets ----------------------------------------------------------------------------------------------------------
 
-    def copy(self) -> CapturedSet:
+    def copy(self) -> Any:
         return made_tables.followed(need(), _create(self.table.copy()))
 
-    def union(self, *others: Any) -> CapturedSet:
+    def union(self, *others: Any) -> Any:
         return self._changed(CapturedSet.update, *others)
 
-    def difference(self, *others: Any) -> CapturedSet:
+    def difference(self, *others: Any) -> Any:
         return self._changed(CapturedSet.difference_update, *others)
 
-    def intersection(self, *others: Any) -> CapturedSet:
+    def intersection(self, *others: Any) -> Any:
         return self._changed(CapturedSet.intersection_update, *others)
 
-    def symmetric_difference(self, other: Any) -> CapturedSet:
+    def symmetric_difference(self, other: Any) -> Any:
         return self._changed(CapturedSet.symmetric_difference_update, other)
 
-    def _changed(self, change: Callable[..., None], *others: Any) -> CapturedSet:
+    def _changed(self, change: Callable[..., None], *others: Any) -> Any:
         session, result = need(), self.copy()
         if isinstance(result, CapturedSet):
             change(result, *others)
@@ -230,7 +231,7 @@ def owned(session: Session, items: Iterable[Any]) -> CapturedSet:
     return _create(dict.fromkeys(items))
 
 
-def display(session: Session, items: Sequence[Any]) -> CapturedSet:
+def display(session: Session, items: Sequence[Any]) -> Any:
     """Return the set that a display makes."""
     result = made_tables.followed(session, _create({}))
     for item in items:

@@ -10,18 +10,17 @@ from typing import Any
 
 from dy2st.capture.attributes import access, attributes
 from dy2st.capture.attributes.holders import is_librarys
-from dy2st.capture.branching import keys, lookup, optional, table_sites, tensor_keys, unions
+from dy2st.capture.branching import keys, lookup, optional, tensor_keys, unions
 from dy2st.capture.branching.branch import capture_if
 from dy2st.capture.collections import made_tables
 from dy2st.capture.environment.users_code import has_own
 from dy2st.capture.looping import iteration
 from dy2st.capture.looping.truth import truth
-from dy2st.capture.objects import construction
+from dy2st.capture.objects import construction, table_sites
 from dy2st.capture.operators import comparisons
 from dy2st.capture.session.session import Session, current
 from dy2st.capture.values import storage
-from dy2st.capture.values.abstract_objects import AbstractSet
-from dy2st.capture.values.abstract_tables import AbstractTable
+from dy2st.capture.values.abstract_objects import AbstractSet, AbstractTable
 from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.symbolic import TaggedUnion, may_be_undefined
 from dy2st.capture.writes.places import ContentsPlace, ItemPlace
@@ -112,19 +111,20 @@ def from_keys(session: Session, kind: Any, items: Any, value: Any = None) -> Any
     return table
 
 
-def display(session: Session, parts: tuple[Any, ...]) -> dict[Any, Any]:
+def display(session: Session, parts: tuple[Any, ...]) -> Any:
     """Return a dict display: of pairs, and of dicts whose items go into it."""
     for index, part in enumerate(parts):
         if len(part) == 1 and isinstance(part[0], TaggedUnion):
             put = lambda option, index=index: display(session, (*parts[:index], (option,), *parts[index + 1 :]))  # noqa: E731
-            return session.over(part[0], put)  # type: ignore[no-any-return]
+            return session.over(part[0], put)
     table: Any = {}
     session.allocations.own(table)
     table = made_tables.followed(session, table)
     if isinstance(table, AbstractTable):
+        filled: Any = table
         for part in parts:
-            session.call(table.update if len(part) == 1 else table.__setitem__, *part)
-        return table
+            session.call(filled.update if len(part) == 1 else filled.__setitem__, *part)
+        return filled
     for part in parts:
         if len(part) == 1 and not table and type(part[0]) in FAMILY:
             session.blocks.key_orders.follow(table, part[0])

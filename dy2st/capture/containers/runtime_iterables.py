@@ -13,8 +13,7 @@ from dy2st.capture.containers.iterables import RuntimeIterable, Stream
 from dy2st.capture.environment.users_code import has_own
 from dy2st.capture.session.session import need
 from dy2st.capture.values.abstract_arrays import AbstractArray
-from dy2st.capture.values.abstract_objects import contents, representing
-from dy2st.capture.values.abstract_tables import AbstractTable
+from dy2st.capture.values.abstract_objects import AbstractTable, contents, representing
 
 
 def reversed_(iterable: Any) -> Any:

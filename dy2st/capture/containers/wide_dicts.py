@@ -18,8 +18,8 @@ from dy2st.capture.containers import lists
 from dy2st.capture.containers.iterables import RuntimeIterable
 from dy2st.capture.session.session import Session
 from dy2st.capture.types import value_types
+from dy2st.capture.values.abstract_objects import AbstractKeys, AbstractTable
 from dy2st.capture.values.dict_views import is_changed
-from dy2st.capture.values.abstract_tables import AbstractKeys, AbstractTable
 from dy2st.capture.values.symbolic import RuntimeList, Undefined, may_be_undefined
 from dy2st_runtime.primitives import control, scalars
 

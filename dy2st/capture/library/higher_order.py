@@ -13,12 +13,12 @@ from torch.utils import _pytree as pytree
 
 from dy2st import errors
 from dy2st.capture.branching.optional import RuntimeView
+from dy2st.capture.collections import made_tables
 from dy2st.capture.containers.iterables import RuntimeIterable
 from dy2st.capture.containers.ranges import RuntimeRange
 from dy2st.capture.containers.runtime_iterables import as_runtime
 from dy2st.capture.environment import written_out
 from dy2st.capture.library.registry import Handler, handles, handles_made_by
-from dy2st.capture.collections import made_tables
 from dy2st.capture.looping import iteration
 from dy2st.capture.looping.truth import truth
 from dy2st.capture.session.session import Session

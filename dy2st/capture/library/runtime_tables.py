@@ -8,7 +8,7 @@ from dy2st.capture.branching import optional
 from dy2st.capture.collections import made_tables, runtime_tables
 from dy2st.capture.library.registry import handles
 from dy2st.capture.session.session import Session
-from dy2st.capture.values.abstract_tables import AbstractKeys
+from dy2st.capture.values.abstract_objects import AbstractKeys
 
 
 @handles(runtime_tables.find)

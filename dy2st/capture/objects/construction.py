@@ -21,8 +21,7 @@ from dy2st.capture.objects import cells, made_modules
 from dy2st.capture.session.session import Session
 from dy2st.capture.types import tensor_classes, tensor_traits
 from dy2st.capture.values import storage
-from dy2st.capture.values.abstract_objects import Represents
-from dy2st.capture.values.abstract_tables import AbstractKeys, AbstractTable
+from dy2st.capture.values.abstract_objects import AbstractKeys, AbstractTable, Represents
 from dy2st.capture.values.symbolic import TaggedUnion
 
 _ABSTRACT = frozenset({"builtins", "abc", "typing", "collections.abc", "_collections_abc"})

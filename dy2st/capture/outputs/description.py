@@ -31,8 +31,14 @@ from dy2st.capture.session.session import Session
 from dy2st.capture.texts import wording
 from dy2st.capture.types import lattice
 from dy2st.capture.values import storage
-from dy2st.capture.values.abstract_objects import AbstractDeque, AbstractObject, AbstractSet, AbstractTuple
-from dy2st.capture.values.abstract_tables import AbstractKeys, AbstractTable
+from dy2st.capture.values.abstract_objects import (
+    AbstractDeque,
+    AbstractKeys,
+    AbstractObject,
+    AbstractSet,
+    AbstractTable,
+    AbstractTuple,
+)
 from dy2st.capture.values.dict_views import is_view, name_of
 from dy2st.capture.values.storage import MISSING
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, RuntimeList, Stale, TaggedUnion, Undefined, may_be_undefined

@@ -33,8 +33,7 @@ from dy2st.capture.types.value_types import (
     Type,
     UnboundType,
 )
-from dy2st.capture.values.abstract_objects import AbstractTuple
-from dy2st.capture.values.abstract_tables import AbstractTable
+from dy2st.capture.values.abstract_objects import AbstractTable, AbstractTuple
 from dy2st.capture.values.kinds import is_mutable, is_number, number_kind
 from dy2st.capture.values.symbolic import Order, RuntimeList, TaggedUnion, Undefined, is_out_of_date, runtime_list
 from dy2st.capture.values.texts import RuntimeString, Text
@@ -301,9 +300,9 @@ def tables_in(element: Type | None) -> Iterator[str]:
                 yield from tables_in(option)
         case ContainerType(structure, items):
             inner = [kind for item in items for kind in tables_in(item)]
-            is_table = isinstance(structure, ObjectOf) and issubclass(structure.factory, AbstractTable)
-            if is_table:
-                yield type(structure.factory.example).__name__
+            factory: Any = structure.factory if isinstance(structure, ObjectOf) else None
+            if factory is not None and issubclass(factory, AbstractTable):
+                yield type(factory.example).__name__
             elif inner and not isinstance(structure, TupleOf):
                 yield "an object that holds one"
             yield from inner

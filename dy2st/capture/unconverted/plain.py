@@ -11,9 +11,9 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from dy2st import errors
 from dy2st.capture.branching.branch import capture_if_exp
+from dy2st.capture.collections import made_tables
 from dy2st.capture.environment.users_code import is_in_skipped_package
 from dy2st.capture.environment.written_out import Generator
-from dy2st.capture.collections import made_tables
 from dy2st.capture.library import (
     check_surroundings,
     note_setting,

@@ -36,7 +36,13 @@ _NEW_LISTS = frozenset(
 
 _LENGTH_STAYS = frozenset(
     {
-        control.list_get, control.list_set, control.list_reverse, control.list_find, control.print_, control.assert_, control.raise_,
+        control.list_get,
+        control.list_set,
+        control.list_reverse,
+        control.list_find,
+        control.print_,
+        control.assert_,
+        control.raise_,
     }
 )
 

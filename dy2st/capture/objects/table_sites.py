@@ -1,4 +1,4 @@
-"""Where the code makes dicts and sets: one that gets a key of which nobody knows more is one of the program from where it is made on.
+"""Where the code makes dicts and sets: one that gets a key of which nobody knows more is one of the program from there on.
 
 counts = {}                     the capture begins again, and what is made here is two lists of the program
 for v in x.tolist():            (see :mod:`~dy2st.capture.collections.runtime_tables`)
