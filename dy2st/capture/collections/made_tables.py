@@ -12,10 +12,10 @@ from dy2st import errors
 from dy2st.capture.branching import elements, keys
 from dy2st.capture.branching.assertions import check
 from dy2st.capture.collections import runtime_sets, runtime_tables
-from dy2st.capture.containers import lists
+from dy2st.capture.containers import lists, outside_tables
 from dy2st.capture.objects import construction, table_sites
 from dy2st.capture.raising.exceptions import raised
-from dy2st.capture.session.session import Session
+from dy2st.capture.session.session import Session, need
 from dy2st.capture.types import value_types
 from dy2st.capture.values.abstract_objects import AbstractSet, AbstractTable
 from dy2st.capture.values.kinds import is_number, is_symbolic
@@ -75,6 +75,19 @@ def empty(session: Session, kind: type[AbstractTable]) -> Any:
         session.lists.make(items)
         setattr(result, name, items)
     return construction.registered(session, result)
+
+
+def of_outside(value: Any) -> AbstractTable:
+    """Return what stands for a dict or set that was there before the capture."""
+    kind: Any = _KINDS[type(value)]
+    session, result = need(), kind.__new__(kind)
+    session.traits.has_tables = True
+    outside_tables.take(session, result, value)
+    if isinstance(value, collections.defaultdict):
+        result.default_factory = value.default_factory
+    session.allocations.followed[id(result)] = result
+    session.tracker.met(kind)
+    return result  # type: ignore[no-any-return]
 
 
 def find(session: Session, known: list[Any], key: Any) -> Any:

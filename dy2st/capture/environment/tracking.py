@@ -24,6 +24,7 @@ from dy2st.capture.environment.plain_values import CONSTANTS, SHARDED, check_who
 from dy2st.capture.environment.same_contents import MAPPINGS, PATCH_MARK
 from dy2st.capture.environment.sources import PROXIES, Source, SourceTable
 from dy2st.capture.values import storage
+from dy2st.capture.values.abstract_objects import AbstractTable
 from dy2st.capture.values.symbolic import CAPTURE_VALUES, SYMBOLIC_NUMBERS
 from dy2st.capture.writes.places import ItemPlace, Place
 
@@ -113,8 +114,8 @@ class Tracker:
 
     def relatives(self, value: Any) -> list[Source]:
         """Return the sources of all other objects from outside that could come to be this one: those of its class."""
-        kind = type(value)
-        alike = [(other, source) for other, source in (*self._objects.values(),) if type(other) is kind]
+        kind = type(self._abstracts.get(id(value), value)) if isinstance(value, AbstractTable) else type(value)
+        alike = [(other, source) for other, source in (*self._objects.values(),) if type(other) is kind or other is value]
         real = {id(self._abstracts.get(id(other), other)): source for other, source in alike}
         real.pop(id(self._abstracts.get(id(value), value)), None)
         results = [source for source in real.values() if source.key[0] != "held"]
@@ -141,6 +142,12 @@ class Tracker:
             self._method(value, source)
         elif isinstance(value, plain_values.IDENTITIES) or type(value) in plain_values.DESCRIBING:
             self._identity(value, source)
+        elif self._abstract_objects.is_table(value, source):
+            if not self._is_known(value, source):
+                self._objects[id(value)] = (value, source)
+                if isinstance(value, collections.defaultdict):
+                    self.guards.same_making(source, value)
+            self._abstract_objects.collection(value, place)
         elif type(value) in (set, collections.deque, np.ndarray) or id(value) in self.given:
             if not self._is_known(value, source):
                 if isinstance(value, np.ndarray):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from dy2st.capture.session.session import Session
-from dy2st.capture.values.signals import NeedsApart
+from dy2st.capture.values.signals import NeedsApart, NeedsTable
 
 
 def note(session: Session, made: Any) -> None:
@@ -34,8 +34,12 @@ def require(session: Session, table: Any, error: Exception) -> NoReturn:
 
     Raises:
         NeedsApart: the capture has to begin again, for it is made otherwise.
+        NeedsTable: the same of one from outside.
         Exception: nobody knows where it is made.
     """
+    source = session.tracker.source_of(table)
+    if source is not None and source.name not in session.outside.tables and id(table) not in session.tracker.given:
+        raise NeedsTable(source.name, error)
     _, traits = session.allocations.sites.get(id(table), (None, ()))
     wanted = next((trait for trait in traits if trait not in session.traits.apart), None)
     if wanted is None:

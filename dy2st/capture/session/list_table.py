@@ -56,6 +56,14 @@ class ListTable:
         self._allocations.created[id(items)] = items
         return runtime_list
 
+    def of_outside(self, element: Any) -> RuntimeList:
+        """Return a list that each call of the program is given."""
+        items: list[Any] = []
+        runtime_list = RuntimeList(items, element, alone=True)
+        items.append(Stale(runtime_list))
+        self._by_id[id(items)], self._kept[id(items)] = runtime_list, items
+        return runtime_list
+
     def owner_is_here(self, items: list[Any]) -> bool:
         """Tell whether a list was made in the block that is recorded now (or before the capture began, and this is the root)."""
         return self._blocks.is_at(self._owner.get(id(items), self._blocks.root.builder))

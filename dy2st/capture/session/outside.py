@@ -22,7 +22,7 @@ from dy2st.capture.types import tensor_classes, tensor_traits, value_types
 from dy2st.capture.types.traits import Traits
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_arrays import memory_of
-from dy2st.capture.values.abstract_objects import AbstractSet, Represents, contents
+from dy2st.capture.values.abstract_objects import AbstractSet, AbstractTable, Represents, contents
 from dy2st.capture.values.kinds import refused_kind
 from dy2st.capture.values.signals import NeedsAbstract
 from dy2st.capture.values.storage import MISSING
@@ -60,6 +60,9 @@ class Outside:
     Attributes:
         states: the inputs of the program that are no arguments, in order.
         tracker: sources and guards.
+        tables: the names of dicts and sets of which only the program knows the keys, with the types of what is in there, or
+            what is wrong where it can be no input.
+        tables_met: those that the code has met, with what stands for each, and those types.
         cells: the variables of enclosing functions that existed before the capture and are written by it.
     """
 
@@ -72,11 +75,14 @@ class Outside:
         blocks: Blocks,
         makers: Mapping[type, Callable[[Any], Represents]],
         changed: Collection[str],
+        tables: Mapping[str, Any],
         dynamic_state: Mapping[str, Collection[int] | None],
     ) -> None:
         self._position, self._fakes, self._traits, self._allocations = position, fakes, traits, allocations
         self._blocks = blocks
         self.makers, self.changed, self.dynamic_state = makers, changed, dynamic_state
+        self.tables = tables
+        self.tables_met: list[tuple[Source, AbstractTable, Any]] = []
         self.tracker = Tracker(self)
         self.tracker.dynamic.update(dynamic_state)
         self.states: list[State] = []
@@ -115,7 +121,7 @@ class Outside:
             kind = "constant" if source is None else "attribute"
             shape = tuple(size if isinstance(size, int) else str(size) for size in abstract.shape)
             slot = StateSlot(name, kind, real.dtype, shape, real.requires_grad)
-            state = self._add_state(State(slot, source, real, abstract))
+            state = self.add_state(State(slot, source, real, abstract))
             self._state_by_id[id(real)] = state
             tensor_traits.mark_attributes(abstract, real)
             tensor_traits.give_class(abstract, tensor_traits.class_of(real))
@@ -211,7 +217,7 @@ class Outside:
         """Return what stands for a Python number that differs from call to call: it is an input of the program."""
         slot = StateSlot(source.name, "number")
         self.tracker.guards.same_type(source, value)
-        return self._add_state(State(slot, source, value, fresh_number(self._fakes.shapes, type(value).__name__))).abstract
+        return self.add_state(State(slot, source, value, fresh_number(self._fakes.shapes, type(value).__name__))).abstract
 
     def stand_at(self, place: Place, abstract: Any) -> None:
         """Do what stands for a number, or for a tuple with such numbers, stands in its place from now on."""
@@ -277,21 +283,27 @@ class Outside:
             return is_wanted and memory_of(value) is not None
         return source.name in self.changed
 
+    def is_table(self, value: Any, source: Source) -> bool:
+        """Tell whether a dict or set from outside is one of the program."""
+        return source.name in self.tables and isinstance(value, (dict, set)) and id(value) not in self.tracker.given
+
     def shown(self, value: Any, is_hidden: bool = False) -> Represents | None:
         """Return what stands for a set, deque or array that has been met, if something has to."""
         source = self.tracker.source_of(value)
-        if source is None or not self.is_input(value, source):
+        is_table = source is not None and self.is_table(value, source)
+        if source is None or not (is_table or self.is_input(value, source)):
             return None
         if is_hidden or id(value) in self.hidden:
             raise self._out_of_reach(value, "a tuple")
         if id(value) not in self._collections:
-            result = self.makers[type(value)](value)
+            result = self.makers[AbstractTable if is_table else type(value)](value)
             inside = result.table if isinstance(result, AbstractSet) else contents(result)
             if isinstance(result, AbstractSet):
                 self._tables[id(inside)] = result
             self._collections[id(value)] = value, result
             self.tracker.stand_for(result, value, source)
-            self.tracker.know(inside, source)
+            if not is_table:
+                self.tracker.know(inside, source)
         return self._collections[id(value)][1]
 
     def given(self, value: Any) -> Any:
@@ -316,7 +328,8 @@ class Outside:
         """Return what stands for a set from outside, given the table of its members."""
         return self._tables.get(id(table))
 
-    def _add_state(self, state: State) -> State:
+    def add_state(self, state: State) -> State:
+        """Have the program take a value from outside as an input."""
         root = self._blocks.root.builder
         self.states.append(state)
         self._state_by_abstract[id(state.abstract)] = state

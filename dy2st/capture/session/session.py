@@ -126,7 +126,7 @@ class Session:
             lambda real: self.outside.adopt(real),
         )
         self.outside = Outside(
-            self.position, self.fakes, self.traits, self.allocations, self.blocks, operators.makers, request.changed,
+            self.position, self.fakes, self.traits, self.allocations, self.blocks, operators.makers, request.changed, request.tables,
             request.dynamic_state,
         )  # fmt: skip
         self.tracker = self.outside.tracker

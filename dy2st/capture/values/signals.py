@@ -52,6 +52,19 @@ class NeedsAbstract(Signal):
         self.name = name
 
 
+class NeedsTable(Signal):
+    """A dict or set from outside has to be one of the program, and the capture starts again.
+
+    Attributes:
+        name: of its source.
+        kinds: the types of its keys and of what is under them; where they are what it holds, the error for one that cannot be.
+    """
+
+    def __init__(self, name: str, kinds: Any) -> None:
+        super().__init__(f"{name} gets a key that only the program knows")
+        self.name, self.kinds = name, kinds
+
+
 class NeedsRanks(Signal):
     """The order of the keys of a dict has to be told by ranks, and the capture starts again."""
 
