@@ -82,7 +82,7 @@ def capture(request: Request, convert: Callable[[FunctionType], Any], namespace:
         except NeedsAbstract as needed:
             request = dataclasses.replace(request, changed=request.changed | {needed.name})
         except NeedsTable as needed:
-            request = dataclasses.replace(request, tables={**request.tables, needed.name: needed.kinds})
+            request = dataclasses.replace(request, tables={**request.tables, needed.name: (needed.kinds, needed.error)})
         except NeedsApart as needed:
             request = dataclasses.replace(request, apart=request.apart | {needed.trait})
         except NeedsRanks:

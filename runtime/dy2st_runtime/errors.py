@@ -108,9 +108,8 @@ class StepLimitError(Dy2stError):
 class TableError(Dy2stError):
     """A dict or set whose keys only the program knows is used in a way that it cannot follow.
 
-    Cause: a NaN is a key, which Python finds by its identity, or a loop over a dict takes keys out and puts them in again, of which
-    Python goes through some, as its memory happens to lie.
-    Fix: replace the NaN before, by ``x.nan_to_num()`` for example; loop over a copy of the keys: ``for key in list(table)``.
+    Cause: a NaN is a key of a dict or a member of a set, which Python finds by its identity, and a program has none for numbers.
+    Fix: replace it before, by ``x.nan_to_num()`` for example.
     """
 
 

@@ -7,6 +7,7 @@ self.tracks[self.next_id] = box     each call passes the keys and what is under 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 from dy2st.capture.session.outside import State
@@ -27,12 +28,13 @@ def take(session: Session, table: AbstractTable, value: Any) -> None:
     """
     source = session.tracker.source_of(value)
     assert source is not None
-    known = session.outside.tables[source.name]
-    kinds = kinds_of_tables.of(value) if isinstance(known, Exception) else known
+    known, error = session.outside.tables[source.name]
+    kinds = kinds_of_tables.of(value) if known is None else known
     if kinds is None:
-        raise known
+        raise error
     session.tracker.guards.same_type(source, value)
-    for name, step, kind in zip(_PARTS[: 1 if isinstance(table, AbstractKeys) else 2], (list, _values_of), kinds):
+    steps: tuple[Callable[[Any], list[Any]], ...] = (list,) if isinstance(table, AbstractKeys) else (list, _values_of)
+    for name, step, kind in zip(_PARTS, steps, kinds):
         part = session.tracker.table.part(source, step)
         items = session.lists.of_outside(kind)
         session.outside.add_state(State(StateSlot(part.name, "list"), part, step(value), items))
@@ -51,9 +53,14 @@ def check_kinds(session: Session) -> None:
 
     Raises:
         NeedsTable: it has put in something else, and the capture begins again with that.
+        Exception: that cannot be an input of the program.
     """
     for source, table, before in session.outside.tables_met:
         lists = [session.lists.of(getattr(table, name, None)) for name in _PARTS]
-        after = tuple(None if items is None else items.element for items in lists)
+        error = session.outside.tables[source.name][1]
+        try:
+            after = tuple(kinds_of_tables.lasting(None if items is None else items.element) for items in lists)
+        except TypeError:
+            raise error from None
         if after != before:
-            raise NeedsTable(source.name, after)
+            raise NeedsTable(source.name, after, error)

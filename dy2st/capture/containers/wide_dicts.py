@@ -8,7 +8,6 @@ for x in xs:                    of the program, over the positions of those that
 from __future__ import annotations
 
 import collections
-import operator
 from typing import Any
 
 from dy2st import errors
@@ -79,28 +78,27 @@ def _steps_of_table(session: Session, table: AbstractTable, name: str) -> Runtim
             fix="loop over sorted(s), or keep the members in a dict, which has an order: dict.fromkeys(items)",
         )
     known, values = (lists.required(session, items) for items in (table._dy2st_keys, table._dy2st_values))
-    count, changes = lists.length(session, known), known.changes
-    reached: list[Any] = []
-
-    def key_at(position: Any) -> Any:
-        return lists.iterable(session, known).at(position)
+    count, before = lists.length(session, known), session.lists.changes(known)
 
     def item(position: Any) -> Any:
-        key = key_at(position)
-        reached[:] = [key]
+        key = None if name == "values" else lists.iterable(session, known).at(position)
         if name == "keys":
             return key
         value = lists.iterable(session, values).at(position)
         return value if name == "values" else (key, value)
 
     def more(position: Any) -> Any:
-        if not known.alone or known.changes != changes:
+        now = session.lists.changes(known)
+        if all(new > old for new, old in zip(now, before)):
+            raise errors.CaptureError(
+                "a loop over a dict of which only the program knows the keys takes keys out and puts some in",
+                session.here(),
+                fix="loop over a copy of the keys: for key in list(table)",
+            )
+        if now != before:
             is_ordered = isinstance(table.example, collections.OrderedDict)
             words = "OrderedDict mutated during iteration" if is_ordered else "dictionary changed size during iteration"
             check(session, lists.length(session, known) == count, RuntimeError, words)
-            if reached:
-                is_there = session.call(operator.eq, key_at(position - 1), reached.pop())
-                check(session, is_there, errors.TableError, "a loop over a dict takes keys out and puts them in again")
         return position < count
 
     return RuntimeIterable(lambda: count, item, "a dict", more=more)

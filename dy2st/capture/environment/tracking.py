@@ -142,21 +142,27 @@ class Tracker:
             self._method(value, source)
         elif isinstance(value, plain_values.IDENTITIES) or type(value) in plain_values.DESCRIBING:
             self._identity(value, source)
-        elif self._abstract_objects.is_table(value, source):
-            if not self._is_known(value, source):
+        elif self._stands_in_its_place(value, source):
+            self._collection(value, source, place)
+        else:
+            self._other(value, source, place)
+
+    def _stands_in_its_place(self, value: Any, source: Source) -> bool:
+        """Tell whether something may stand for a value in the place that holds it."""
+        is_given = id(value) in self.given
+        return is_given or type(value) in (set, collections.deque, np.ndarray) or self._abstract_objects.is_table(value, source)
+
+    def _collection(self, value: Any, source: Source, place: Place | None) -> None:
+        if not self._is_known(value, source):
+            if self._abstract_objects.is_table(value, source):
                 self._objects[id(value)] = (value, source)
                 if isinstance(value, collections.defaultdict):
                     self.guards.same_making(source, value)
-            self._abstract_objects.collection(value, place)
-        elif type(value) in (set, collections.deque, np.ndarray) or id(value) in self.given:
-            if not self._is_known(value, source):
-                if isinstance(value, np.ndarray):
-                    self._array(value, source, place)
-                else:
-                    self._container(value, source)
-            self._abstract_objects.collection(value, place)
-        else:
-            self._other(value, source, place)
+            elif isinstance(value, np.ndarray):
+                self._array(value, source, place)
+            else:
+                self._container(value, source)
+        self._abstract_objects.collection(value, place)
 
     def _identity(self, value: Any, source: Source) -> None:
         written = getattr(value, PATCH_MARK, None) if isinstance(value, types.FunctionType) else None

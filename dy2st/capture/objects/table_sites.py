@@ -39,7 +39,7 @@ def require(session: Session, table: Any, error: Exception) -> NoReturn:
     """
     source = session.tracker.source_of(table)
     if source is not None and source.name not in session.outside.tables and id(table) not in session.tracker.given:
-        raise NeedsTable(source.name, error)
+        raise NeedsTable(source.name, None, error)
     _, traits = session.allocations.sites.get(id(table), (None, ()))
     wanted = next((trait for trait in traits if trait not in session.traits.apart), None)
     if wanted is None:

@@ -36,6 +36,8 @@ class ListTable:
         self._blocks, self._allocations, self._places, self._make = blocks, allocations, places, make
         self.widened: list[list[Any]] = []
         self.of_cells: dict[int, list[Any]] = {}
+        self._of_others = [0, 0]
+        """How many operations put items into lists that other handles stand for too, and how many take some out."""
         self._by_id: dict[int, RuntimeList] = {}
         self._kept: dict[int, Any] = {}
         self._owner: dict[int, BlockBuilder] = {}
@@ -97,6 +99,21 @@ class ListTable:
     def of(self, value: Any) -> RuntimeList | None:
         """Return the list of the program that a Python list has become, if it has."""
         return self._by_id.get(id(value)) if isinstance(value, list) else None
+
+    def puts_in(self, items: RuntimeList) -> None:
+        """Note that an operation puts items into a list."""
+        items.put_in += 1
+        self._of_others[0] += not items.alone
+
+    def takes_out(self, items: RuntimeList) -> None:
+        """Note that an operation takes items out of a list."""
+        items.taken_out += 1
+        self._of_others[1] += not items.alone
+
+    def changes(self, items: RuntimeList) -> tuple[int, int]:
+        """Return how many operations may have put items into a list, and taken some out, until now."""
+        others = (0, 0) if items.alone else self._of_others
+        return items.put_in + others[0], items.taken_out + others[1]
 
     def forget(self, region: Region) -> None:
         """Note that lists of a block that is undone are Python lists again."""

@@ -60,8 +60,7 @@ class Outside:
     Attributes:
         states: the inputs of the program that are no arguments, in order.
         tracker: sources and guards.
-        tables: the names of dicts and sets of which only the program knows the keys, with the types of what is in there, or
-            what is wrong where it can be no input.
+        tables: the names of dicts and sets of which only the program knows the keys (see :class:`Request`).
         tables_met: those that the code has met, with what stands for each, and those types.
         cells: the variables of enclosing functions that existed before the capture and are written by it.
     """
@@ -285,7 +284,10 @@ class Outside:
 
     def is_table(self, value: Any, source: Source) -> bool:
         """Tell whether a dict or set from outside is one of the program."""
-        return source.name in self.tables and isinstance(value, (dict, set)) and id(value) not in self.tracker.given
+        if not self.tables or not isinstance(value, (dict, set)) or id(value) in self.tracker.given:
+            return False
+        known = self._collections.get(id(value))
+        return source.name in self.tables or (known is not None and isinstance(known[1], AbstractTable))
 
     def shown(self, value: Any, is_hidden: bool = False) -> Represents | None:
         """Return what stands for a set, deque or array that has been met, if something has to."""

@@ -126,8 +126,8 @@ class Session:
             lambda real: self.outside.adopt(real),
         )
         self.outside = Outside(
-            self.position, self.fakes, self.traits, self.allocations, self.blocks, operators.makers, request.changed, request.tables,
-            request.dynamic_state,
+            self.position, self.fakes, self.traits, self.allocations, self.blocks, operators.makers, request.changed,
+            request.tables, request.dynamic_state,
         )  # fmt: skip
         self.tracker = self.outside.tracker
         self.places = WrittenPlaces(self.position, self.blocks, self.allocations, self.outside, self.traits)

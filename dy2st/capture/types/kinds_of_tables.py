@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from typing import Any
 
@@ -21,7 +22,7 @@ def of(table: Any) -> Kinds | None:
     held = storage.plain(table)
     parts = (list(held), list(held.values()) if isinstance(table, dict) else [])
     try:
-        keys, values = (functools.reduce(lattice.join_elements, map(_kind_of, part), None) for part in parts)
+        keys, values = (lasting(functools.reduce(lattice.join_elements, map(_kind_of, part), None)) for part in parts)
     except (mismatches.Mismatch, TypeError):
         return None
     return keys, values
@@ -40,6 +41,29 @@ def _kind_of(value: Any) -> value_types.Type:
     if type(value) is torch.Tensor and value.layout == torch.strided:
         return value_types.TensorType.of(value)
     raise TypeError(f"a program has no {type(value).__name__} in a list that differs from call to call")
+
+
+def lasting(kind: value_types.Type | None) -> value_types.Type | None:
+    """Return a type as the next call can check it, without sizes of this call's inputs.
+
+    Raises:
+        TypeError: the next call cannot be given that in a list.
+    """
+    match kind:
+        case None | value_types.NumberType() | value_types.StringType():
+            return kind
+        case value_types.SameType(value) if value is None or type(value) in (bool, int, float, str):
+            return kind
+        case value_types.TaggedUnionType(options):
+            return value_types.TaggedUnionType(tuple(map(lasting, options)))
+        case value_types.ContainerType(TupleOf(_, None) as structure, items):
+            return value_types.ContainerType(structure, tuple(map(lasting, items)))
+        case value_types.TensorType() if kind.kind is torch.Tensor:
+            sizes = tuple(size if isinstance(size, int) else value_types.DYNAMIC for size in kind.sizes)
+            known = kind.strides is not None and all(isinstance(stride, int) for stride in kind.strides)
+            strides = kind.strides if known and value_types.DYNAMIC not in sizes else None
+            return dataclasses.replace(kind, sizes=sizes, strides=strides, is_leaf=False)
+    raise TypeError(f"a program is not given {mismatches.text(kind)} in a list that differs from call to call")
 
 
 def fit(kind: value_types.Type | None, items: Any) -> bool:

@@ -57,12 +57,13 @@ class NeedsTable(Signal):
 
     Attributes:
         name: of its source.
-        kinds: the types of its keys and of what is under them; where they are what it holds, the error for one that cannot be.
+        kinds: the types of its keys and of what is under them; ``None`` for those that it has.
+        error: what is wrong where it cannot be one.
     """
 
-    def __init__(self, name: str, kinds: Any) -> None:
+    def __init__(self, name: str, kinds: Any, error: Exception) -> None:
         super().__init__(f"{name} gets a key that only the program knows")
-        self.name, self.kinds = name, kinds
+        self.name, self.kinds, self.error = name, kinds, error
 
 
 class NeedsRanks(Signal):

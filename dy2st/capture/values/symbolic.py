@@ -374,7 +374,7 @@ class RuntimeList:
         element: the type of the elements, or ``None`` while nothing is known to have been put in.
         alone: whether no other handle stands for the same list, so that all that is put in goes through this one.
         places: the lists of which it is an item, or part of one, with that item.
-        changes: how many operations have been recorded that may change which items there are.
+        put_in, taken_out: how many operations have been recorded that put items in, or take some out.
     """
 
     def __init__(self, items: list[Any], element: Any, alone: bool = False) -> None:
@@ -382,7 +382,7 @@ class RuntimeList:
         self.element = element
         self.alone = alone
         self.places: list[tuple[RuntimeList, Any]] = []
-        self.changes = 0
+        self.put_in = self.taken_out = 0
 
 
 CAPTURE_VALUES = (*SYMBOLIC_NUMBERS, Undefined, TaggedUnion, Text, RuntimeList, Stale, AbstractTuple)
