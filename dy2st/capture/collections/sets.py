@@ -23,7 +23,7 @@ from dy2st.capture.objects import table_sites
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, need
 from dy2st.capture.values import storage
-from dy2st.capture.values.abstract_objects import AbstractSet
+from dy2st.capture.values.abstract_objects import AbstractKeys, AbstractSet
 from dy2st.capture.values.symbolic import TaggedUnion, may_be_undefined
 from dy2st.capture.writes.places import ItemPlace
 
@@ -248,6 +248,12 @@ def _add(session: Session, members: Any, item: Any) -> None:
 
 def collected(session: Session, kind: type, items: Any) -> Any:
     """Return ``set(items)``, ``frozenset(items)``."""
+    if isinstance(items, AbstractKeys):
+        raise errors.DataDependentError(
+            "a frozen set is made of numbers that are known only at run time",
+            session.here(),
+            fix="make it a set, or a tuple of its members in order: tuple(sorted(members))",
+        )
     if not isinstance(items, (set, frozenset, dict)):
         if iteration.is_of_runtime_length(items):
             result = made_tables.followed(session, _create({}))
