@@ -36,6 +36,7 @@ from dy2st.errors import (
     SignatureError,
     SourceNotFoundError,
     StepLimitError,
+    TableError,
     TracingError,
     UnsupportedSyntaxError,
 )
@@ -88,6 +89,7 @@ __all__ = [
     "SourceNotFoundError",
     "StaticFunction",
     "StepLimitError",
+    "TableError",
     "TracingError",
     "UnsupportedSyntaxError",
     "checkpointed",

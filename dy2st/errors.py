@@ -19,9 +19,10 @@
     ├── BuildError                           the native executor cannot be built
     ├── IslandError (TypeError)              Python that a program calls gives something else than before
     ├── StepLimitError                       the loops of a call make more iterations than the caller allows
+    ├── TableError                           a dict or set of the program is asked what only one of Python knows
     └── TracingError                         torch.jit.trace would keep one path of a program
 
-The root and the last nine, from ``SignatureError`` on, are defined by `dy2st_runtime.errors`, which a deployment host has without
+The root and the last ten, from ``SignatureError`` on, are defined by `dy2st_runtime.errors`, which a deployment host has without
 dy2st.
 """
 
@@ -41,6 +42,7 @@ from dy2st_runtime.errors import (
     SaveError,
     SignatureError,
     StepLimitError,
+    TableError,
     TracingError,
 )
 
@@ -64,6 +66,7 @@ __all__ = [
     "SignatureError",
     "SourceNotFoundError",
     "StepLimitError",
+    "TableError",
     "TracingError",
     "UnsupportedSyntaxError",
 ]

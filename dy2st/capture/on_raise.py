@@ -88,7 +88,8 @@ class Recorder:
         entries = session.blocks.undo_log_until_now().entries.values()
         variables = (entry.place for entry in entries if isinstance(entry.place, (CellPlace, ItemPlace)))
         held = tuple(place.read() for place in variables if not session.places.is_local(place))
-        return session.builder.graph, session.places.changes, session.blocks.key_orders.changes, *held
+        counts = session.places.changes, session.blocks.key_orders.changes, len(session.outside.tables_met)
+        return session.builder.graph, *counts, *held
 
     def _is_last_seen(self, seen: tuple[Any, ...]) -> bool:
         """Tell whether nothing can have been written since the last record, and that is in the block that runs now."""

@@ -20,8 +20,8 @@ from dy2st.capture.arrays import outside
 from dy2st.capture.branching import elements, optional
 from dy2st.capture.calls import call, modules
 from dy2st.capture.calls.older_iterators import OlderIterators
-from dy2st.capture.collections import deques, sets
-from dy2st.capture.containers import lists
+from dy2st.capture.collections import deques, made_tables, sets
+from dy2st.capture.containers import lists, outside_tables
 from dy2st.capture.diagnostics.translation import translated, user_line
 from dy2st.capture.environment.request import Request
 from dy2st.capture.environment.sizes import SizeConditions
@@ -38,7 +38,7 @@ from dy2st.capture.session.session import Operators, Session
 from dy2st.capture.torch_functions import replacements
 from dy2st.capture.torch_functions.mode import TorchFunctions
 from dy2st.capture.types import lattice, tensor_traits
-from dy2st.capture.values.abstract_objects import Represents
+from dy2st.capture.values.abstract_objects import AbstractTable, Represents
 from dy2st.capture.values.signals import (
     NeedsAbstract,
     NeedsApart,
@@ -46,6 +46,7 @@ from dy2st.capture.values.signals import (
     NeedsRanks,
     NeedsRecords,
     NeedsRuntimeList,
+    NeedsTable,
     Unreachable,
 )
 from dy2st.collecting import COLLECTING
@@ -59,6 +60,7 @@ ACTS_FOR_USER = False
 
 _MAKERS: Mapping[type, Callable[[Any], Represents]] = {
     set: sets.of_outside, collections.deque: deques.of_outside, np.ndarray: outside.of_outside,
+    AbstractTable: made_tables.of_outside,
 }  # fmt: skip
 
 
@@ -80,6 +82,8 @@ def capture(request: Request, convert: Callable[[FunctionType], Any], namespace:
             request = dataclasses.replace(request, leaves_always=True)
         except NeedsAbstract as needed:
             request = dataclasses.replace(request, changed=request.changed | {needed.name})
+        except NeedsTable as needed:
+            request = dataclasses.replace(request, tables={**request.tables, needed.name: (needed.kinds, needed.error)})
         except NeedsApart as needed:
             request = dataclasses.replace(request, apart=request.apart | {needed.trait})
         except NeedsRanks:
@@ -192,7 +196,7 @@ def _repeatable_or_marked(session: Session, request: Request) -> Iterator[None]:
         if session.tracker.guards.once:
             setattr(error, READ_ONCE, True)
         raise
-    except (NeedsAbstract, NeedsApart) as needed:
+    except (NeedsAbstract, NeedsApart, NeedsTable) as needed:
         _check_repeatable(session, request, needed)
         raise
 
@@ -271,6 +275,7 @@ def _finish(
     session: Session, root: BlockBuilder, request: Request, inputs: list[InputSlot], result: Any, training: bool
 ) -> Captured:
     value = results.of(session, result)
+    outside_tables.check_kinds(session)
     session.outside.guard_kinds()
     block = root.finish(value.outputs)
     code = request.function.__code__

@@ -19,6 +19,7 @@ import gast
 from dy2st import names
 from dy2st.capture.attributes import access
 from dy2st.capture.calls import call
+from dy2st.capture.collections import tables
 from dy2st.capture.looping import comprehensions, iteration
 from dy2st.capture.looping.comprehensions import Clause
 from dy2st.constructs.assignment import pattern_of
@@ -163,7 +164,7 @@ def dict_comp(
     iterable: Any, pattern: Any, element: Callable[..., Any], *conditions: Callable[..., Any], bound: tuple[str, ...] = ()
 ) -> Any:
     """Return the dict; an element is a key and its value."""
-    results: dict[Any, Any] = {}
+    results: Any = tables.new_dict()
     comprehensions.fill(
         results, lambda pair: access.set_item(results, *pair), Clause(iterable, pattern, bound, element, conditions)
     )

@@ -21,7 +21,7 @@ import gast
 
 from dy2st.capture import current
 from dy2st.capture.branching import unions
-from dy2st.capture.collections import sets, tables
+from dy2st.capture.collections import made_tables, sets, tables
 from dy2st.capture.containers import tuples
 from dy2st.capture.looping import spreading
 from dy2st.capture.objects import construction
@@ -101,7 +101,7 @@ def own(value: Any) -> Any:
     if session is None:
         return value
     if type(value) is set:
-        return sets.owned(session, value)
+        return made_tables.followed(session, sets.owned(session, value))
     if isinstance(value, list):
         if any(isinstance(item, spreading.Spread) for item in value):
             return spreading.spliced(session, value)
@@ -112,6 +112,7 @@ def own(value: Any) -> Any:
         construction.registered(session, value)
     else:
         session.allocations.own(value)
+        return made_tables.followed(session, value) if type(value) is dict else value
     return value
 
 

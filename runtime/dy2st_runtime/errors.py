@@ -8,6 +8,7 @@
     ├── BackendError      (ValueError) an executor that does not exist, or cannot be used here, was asked for
     ├── IslandError       (TypeError) Python that a program calls gives something else than before
     ├── StepLimitError    the loops of a call make more iterations than the caller allows
+    ├── TableError        a dict or set of the program is asked what only a dict or set of Python knows
     ├── TracingError      torch.jit.trace would keep one path of a program
     └── BuildError        the native executor cannot be built
 
@@ -101,6 +102,14 @@ class StepLimitError(Dy2stError):
 
     Cause: the model was loaded with ``max_steps``, and a loop of it does not end, or not soon enough.
     Fix: load it with a larger ``max_steps``, or without; the traceback shows the loop.
+    """
+
+
+class TableError(Dy2stError):
+    """A dict or set whose keys only the program knows is used in a way that it cannot follow.
+
+    Cause: a NaN is a key of a dict or a member of a set, which Python finds by its identity, and a program has none for numbers.
+    Fix: replace it before, by ``x.nan_to_num()`` for example.
     """
 
 

@@ -149,7 +149,6 @@ def test_a_generator_expression_in_a_callee() -> None:
         lambda x: zlib.crc32(x.numpy()),  # bytes of an array
         lambda x: np.broadcast_to(x, (2, 3)),  # function of numpy
         lambda x: x.numpy().tobytes(),  # method of numpy
-        lambda x: {x[0].item(): 1}[x[0].item()],  # dict key
         lambda x: x.data_ptr(),  # pointer
         lambda x: hash(x.sum().item()),  # hash
         lambda x: bytes(int(x.sum())),  # bytes

@@ -155,18 +155,6 @@ def test_members_that_are_tensors():
     agree(f, [(x, x + 1) for x in XS])
 
 
-def test_numbers_of_the_run_are_refused():
-    def f(x):
-        seen = set()
-        for value in x:
-            seen.add(value.item())
-        return len(seen)
-
-    with pytest.raises(dy2st.CaptureError, match="put into a set") as caught:
-        dy2st.to_static(f)(XS[0])
-    assert "torch.unique" in str(caught.value)
-
-
 def test_code_that_is_not_converted_sees_no_wrong_set():
     @dy2st.not_to_static
     def count(names):

@@ -279,15 +279,19 @@ def strings(x):
     return y, mode + "x", len(mode), mode[0], mode.upper(), "a" in mode, mode.startswith("re"), f"{mode}!"
 
 
-@CHAPTER.refused(
-    "A set or dict of numbers from tensors",
-    XS[:1],
-    error=dy2st.DataDependentError,
-    says="put into a set",
-    note="What is in it would be known only at run time.",
+@CHAPTER.captured(
+    "Sets and dicts of numbers from tensors", XS, note="Lists of the program; a set is not looped over but by `sorted`."
 )
 def set_of_numbers(x):
-    return len({int(v) for v in x})
+    seen, counts = {int(v) for v in x}, {}
+    for v in x:
+        counts[int(v)] = counts.get(int(v), 0) + 1
+    return len(seen), sorted(seen), counts, max(counts, key=counts.get)
+
+
+@CHAPTER.refused("A loop over a set of numbers from tensors", XS[:1], error=dy2st.CaptureError, says="order is one of Python's own")
+def loop_over_a_set(x):
+    return [v for v in {int(v) for v in x}]
 
 
 @CHAPTER.captured("Set and dict comprehensions over an unknown length, whose keys are a few texts or numbers", NS)
@@ -296,12 +300,7 @@ def dict_of_few_keys(n, x):
     return found, list(found), {k % 2 for k in range(n)}
 
 
-@CHAPTER.refused(
-    "A dict comprehension over an unknown length, whose keys are any numbers",
-    NS[:1],
-    error=dy2st.DataDependentError,
-    says="is put into a dict",
-)
+@CHAPTER.captured("A dict comprehension over an unknown length, whose keys are any numbers", NS)
 def dict_of_unknown_size(n, x):
     return {k: x * k for k in range(n)}
 

@@ -28,7 +28,7 @@ from dy2st.capture.containers import list_tensors, lists, set_views, tuples
 from dy2st.capture.environment.sources import behind
 from dy2st.capture.environment.standard_library import is_followed_class
 from dy2st.capture.environment.users_code import as_written, has_own, is_users_function, user_method
-from dy2st.capture.objects import cells, hidden_state
+from dy2st.capture.objects import cells, hidden_state, table_sites
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, current, need
 from dy2st.capture.values import storage
@@ -216,7 +216,9 @@ def _item_or_default(session: Session, table: Any, key: Any, value: Any) -> Any:
 def item_or_put(session: Session, table: Any, key: Any, make: Callable[[], Any]) -> Any:
     """Return the item of a dict under a key; where none is there, one is made and put in."""
     if lookup.is_runtime(key):  # one of those that are there
-        return lookup.find(session, table, key, lambda known: dict.__getitem__(table, known), lambda: _refuse_new(session, key))
+        return lookup.find(
+            session, table, key, lambda known: dict.__getitem__(table, known), lambda: _refuse_new(session, table, key)
+        )
     result = dict.get(table, key, MISSING)
     there = result is not MISSING and unions.presence(result)
     if there is True:
@@ -226,8 +228,8 @@ def item_or_put(session: Session, table: Any, key: Any, make: Callable[[], Any])
     return value
 
 
-def _refuse_new(session: Session, key: Any) -> NoReturn:
-    raise keys.refused(session, key, "is put into a dict")
+def _refuse_new(session: Session, table: Any, key: Any) -> NoReturn:
+    table_sites.require(session, table, keys.refused(session, key, "is put into a dict"))
 
 
 def set_item(target: Any, key: Any, value: Any) -> None:

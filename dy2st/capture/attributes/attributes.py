@@ -43,7 +43,7 @@ from dy2st.capture.session.session import Session, current, need
 from dy2st.capture.torch_functions import backward
 from dy2st.capture.types import absent_attributes, tensor_traits
 from dy2st.capture.values import storage
-from dy2st.capture.values.abstract_objects import Represents
+from dy2st.capture.values.abstract_objects import OF_TABLES, AbstractTable, Represents
 from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.storage import MISSING
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, Stale, TaggedUnion
@@ -77,7 +77,7 @@ def _attr(session: Session, value: Any, name: str) -> Any:
         return _of_tensor(session, value, name)
     if session.iterators.is_spent(value):
         raise spent(session)
-    if isinstance(value, Represents):
+    if isinstance(value, Represents) and not (isinstance(value, AbstractTable) and name in OF_TABLES):
         return _of_represented(session, value, name)
     kind = open_class(value, name)
     if kind is not None:

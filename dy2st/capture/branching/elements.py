@@ -24,7 +24,7 @@ from torch import fx
 
 from dy2st import errors
 from dy2st.capture.branching import unions
-from dy2st.capture.objects import cells
+from dy2st.capture.objects import cells, table_sites
 from dy2st.capture.recording.block import BlockBuilder
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import text
@@ -125,11 +125,12 @@ def _container(session: Session, value: Any) -> Any:
     parts = children(value)
     if parts is None or any(map(may_be_undefined, parts[0])) or isinstance(value, (AbstractArray, AbstractObject)):
         kind = getattr(value, "example", value).__class__.__name__
-        raise errors.CaptureError(
+        error = errors.CaptureError(
             f"a value of class {kind} is put in a list that changes length inside a captured block",
             session.here(),
             fix="put in tensors, numbers, strings, None, tuples, lists, dicts and dataclasses of them",
         )
+        table_sites.require(session, value, error)
     _, structure = shallow(value)
     return unflatten(structure, [unpack_list(normalized(session, part, inside=True)) for part in parts[0]])
 

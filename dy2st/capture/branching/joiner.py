@@ -164,6 +164,7 @@ class Joiner:
         if not self._is_older(value):
             self.session.ownership.own_all(value)
         self.session.places.copies.follow(value, a, b)
+        self.session.allocations.stands_for(value, a, b)
         self._replace(ways, value)
         self._choose_tuple(value, ways)
         if not are_alike:

@@ -11,10 +11,12 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+from dy2st import errors
 from dy2st.capture.branching import optional
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session
 from dy2st.capture.types import absent_attributes
+from dy2st.capture.values.abstract_objects import AbstractTable
 from dy2st.capture.values.symbolic import TaggedUnion
 
 _numbers = itertools.count()
@@ -52,6 +54,12 @@ def _split(session: Session, function: Any, mapping: Any, use: Callable[[dict[st
     if not hasattr(type(mapping), "keys"):
         raise raised(
             TypeError(f"{_name(function)} argument after ** must be a mapping, not {absent_attributes.class_name(mapping)}")
+        )
+    if isinstance(mapping, AbstractTable):
+        raise errors.CaptureError(
+            f"{_name(function)} gets the items of a dict of which only the program knows the keys",
+            session.here(),
+            fix="pass the dict itself",
         )
     items = mapping if type(mapping) is dict else session.call(dict, mapping)
     if isinstance(items, TaggedUnion):

@@ -14,6 +14,7 @@ import torch
 from dy2st import errors
 from dy2st.capture.branching import keys, optional, tensor_keys, unions
 from dy2st.capture.branching.branch import capture_if_exp
+from dy2st.capture.objects import table_sites
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session
 from dy2st.capture.values.kinds import is_number
@@ -63,11 +64,12 @@ def item(session: Session, table: Any, key: Any) -> Any:
     if isinstance(table, collections.Counter):
         missing = lambda: 0  # noqa: E731
     elif hasattr(type(table), "__missing__") and getattr(table, "default_factory", table) is not None:
-        raise errors.DataDependentError(
+        error = errors.DataDependentError(
             f"a number known only when the program runs is looked up in a {type(table).__name__}, which puts in what is missing",
             session.here(),
             fix="use .get(key, default), give it all the keys before as a dict, or keep a list with an item for each number",
         )
+        table_sites.require(session, table, error)
     return find(session, table, key, lambda known: table[known], missing)
 
 
@@ -91,7 +93,7 @@ def put(session: Session, table: dict[Any, Any], key: Any, write: Callable[[Any]
     """
 
     def missing() -> None:
-        raise keys.refused(session, key, "is put into a dict")
+        table_sites.require(session, table, keys.refused(session, key, "is put into a dict"))
 
     find(session, table, key, write, missing)
 
@@ -113,7 +115,8 @@ def normalized(session: Session, table: Any, key: Any) -> Any:
 
     def normalize(one: Any) -> Any:
         if hasattr(type(table), "__missing__") and is_runtime(one):
-            raise keys.refused(session, one, f"is looked up in a {type(table).__name__}, which has an item for each")
+            what = f"is looked up in a {type(table).__name__}, which has an item for each"
+            table_sites.require(session, table, keys.refused(session, one, what))
         return find(session, table, one, Known, lambda: _raise(KeyError(one)))
 
     return keys.over(session, key, normalize)

@@ -22,7 +22,7 @@ from dy2st.capture.environment.users_code import has_own
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, need
 from dy2st.capture.values import storage
-from dy2st.capture.values.abstract_objects import AbstractSet, Represents
+from dy2st.capture.values.abstract_objects import AbstractSet, AbstractTable, Represents
 from dy2st.capture.values.dict_views import is_view, name_of
 from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.storage import MISSING
@@ -226,7 +226,7 @@ def _showing(name: str, *, ordered: bool) -> Callable[..., RuntimeView]:
 def is_wide(session: Session, table: Any) -> bool:
     """Tell whether a dict may have more sets of keys, in more orders, than are written out."""
     if not isinstance(table, dict):
-        return False
+        return isinstance(table, AbstractTable)
     unsure = sum(isinstance(value, TaggedUnion) and may_be_undefined(value) for value in dict.values(table))
     return bool(2**unsure * session.blocks.key_orders.ways(table) > _FEW)
 
@@ -244,7 +244,8 @@ _COUNTED = 6
 
 def view(table: Any, name: str) -> RuntimeView:
     """Return ``table.keys()``, ``table.values()`` or ``table.items()``."""
-    return _showing(name, ordered=isinstance(table, collections.OrderedDict))(table, name)
+    example = getattr(table, "example", table)
+    return _showing(name, ordered=isinstance(example, collections.OrderedDict))(table, name)
 
 
 def _end_of_many(session: Session, table: Any, last: bool, words: str) -> Any:
@@ -255,6 +256,8 @@ def _end_of_many(session: Session, table: Any, last: bool, words: str) -> Any:
 
 def length(session: Session, table: Any) -> Any:
     """Return how many keys a dict has."""
+    if isinstance(table, AbstractTable):
+        return session.call(len, table)
     return count(session, [unions.presence(value) for value in dict.values(table)])
 
 

@@ -29,7 +29,7 @@ from dy2st.capture.branching import keys, keywords, lookup, optional
 from dy2st.capture.branching.unions import narrowed
 from dy2st.capture.calls import autograd_functions, cached_functions, managers, modules, tensor_classes
 from dy2st.capture.calls.builtin_methods import call_builtin_method, call_wrapper
-from dy2st.capture.collections import deques, sets, tables
+from dy2st.capture.collections import deques, made_tables, sets, tables
 from dy2st.capture.collections.tables import FAMILY
 from dy2st.capture.diagnostics.translation import quiet_torch
 from dy2st.capture.diagnostics.user_frames import starts_function
@@ -330,6 +330,9 @@ def _construct(session: Session, kind: type, args: Any, kwargs: Any) -> Any:
     union = next((value for value in args if isinstance(value, TaggedUnion)), None)
     if union is not None and (kind in FAMILY or kind in (collections.deque, set, frozenset)):
         return over_argument(session, union, kind, args, kwargs)
+    table = made_tables.constructed(session, kind, args, kwargs)
+    if table is not None:
+        return table
     if kind is collections.deque:
         return deques.create(*args, **kwargs)
     if kind in (set, frozenset) and args:
@@ -343,7 +346,7 @@ def _construct(session: Session, kind: type, args: Any, kwargs: Any) -> Any:
     if table is not None:
         return construction.registered(session, table)
     result = construction.construct(session, kind, args, kwargs, call_plain)
-    return sets.owned(session, result) if kind is set else result
+    return made_tables.followed(session, sets.owned(session, result) if kind is set else result)
 
 
 def _member(session: Session, kind: type[enum.Enum], args: tuple[Any, ...], kwargs: Any) -> Any:

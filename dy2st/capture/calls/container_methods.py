@@ -12,7 +12,7 @@ from dy2st import errors
 from dy2st.capture.attributes import access, attribute_tables
 from dy2st.capture.branching import keys, lookup, optional, tensor_keys
 from dy2st.capture.collections import ordering, tables
-from dy2st.capture.objects import cells, construction
+from dy2st.capture.objects import cells, construction, table_sites
 from dy2st.capture.session.session import Session
 from dy2st.capture.unconverted.looked_into import KEEPING, READING_METHODS
 from dy2st.capture.writes.places import ContentsPlace
@@ -59,6 +59,7 @@ def _call_under(session: Session, owner: Any, function: Any, args: Any, kwargs: 
         return tables.update(session, owner, *args, **kwargs)
     if isinstance(owner, (set, collections.deque)) and keys.has_union(args):
         return keys.over_unions(session, args, lambda known: call_container(session, owner, function, known, kwargs))
+    _check_members(session, owner, args)
     _check_counted(session, owner, function.__name__, args)
     if isinstance(owner, dict) and function.__name__ in (optional.METHODS if optional.has_optional(owner) else optional.TAKING):
         return optional.method(session, owner, function.__name__, args, kwargs)
@@ -99,6 +100,17 @@ def _with_known_key(session: Session, owner: Any, name: str, args: Any) -> Any:
     if name not in _OF_A_KEY or not isinstance(owner, dict) or not args or not isinstance(args[0], torch.Tensor):
         return args
     return (lookup.by_identity(session, owner, args[0], puts=name == "setdefault"), *args[1:])
+
+
+def _check_members(session: Session, owner: Any, args: tuple[Any, ...]) -> None:
+    """Check a set from outside that gets members, or is asked for some, that only the program knows.
+
+    Raises:
+        NeedsTable: it has to be one of the program.
+    """
+    members = [*args, *(item for arg in args if isinstance(arg, (list, tuple)) for item in arg)]
+    if isinstance(owner, set) and keys.any_open(members):
+        table_sites.require(session, owner, keys.refused(session, next(filter(keys.is_open, members)), "is put into a set"))
 
 
 def _check_counted(session: Session, owner: Any, name: str, args: tuple[Any, ...]) -> None:

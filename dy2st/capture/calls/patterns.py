@@ -13,6 +13,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
+from dy2st import errors
 from dy2st.capture.attributes import access, attributes
 from dy2st.capture.branching import optional
 from dy2st.capture.branching.branch import capture_if_exp
@@ -21,7 +22,7 @@ from dy2st.capture.calls import call as calls
 from dy2st.capture.looping.truth import condition, logical_not, truth_value
 from dy2st.capture.operators import comparisons
 from dy2st.capture.session.session import need
-from dy2st.capture.values.abstract_objects import contents
+from dy2st.capture.values.abstract_objects import contents, is_dict
 from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.symbolic import TaggedUnion
 
@@ -232,6 +233,12 @@ class Mapping(_Parts):
         """What the ``get`` of the user's mappings has given, by their identity, with the block that asked."""
 
     def structure(self, subject: Any) -> Any:
+        if is_dict(subject):
+            raise errors.CaptureError(
+                "a pattern asks for keys of a dict of which only the program knows the keys",
+                need().here(),
+                fix="ask for them in an if statement: if 3 in table",
+            )
         if not isinstance(subject, collections.abc.Mapping):
             return False
         if not _is_of_user(subject):

@@ -15,13 +15,15 @@ from typing import Any
 
 from dy2st import errors
 from dy2st.capture.branching import keys, lookup, optional, tensor_keys
+from dy2st.capture.collections import made_tables
 from dy2st.capture.looping import iteration
 from dy2st.capture.looping.iterators import over
 from dy2st.capture.looping.truth import both, logical_not
+from dy2st.capture.objects import table_sites
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, need
 from dy2st.capture.values import storage
-from dy2st.capture.values.abstract_objects import AbstractSet
+from dy2st.capture.values.abstract_objects import AbstractKeys, AbstractSet
 from dy2st.capture.values.symbolic import TaggedUnion, may_be_undefined
 from dy2st.capture.writes.places import ItemPlace
 
@@ -48,7 +50,7 @@ class CapturedSet(AbstractSet):
         keys.over(need(), item, self._add)
 
     def _add(self, item: Any) -> None:
-        check_member(need(), item)
+        check_member(need(), item, self)
         tensor_keys.over(need(), self.table, item, self._put)
 
     def _put(self, item: Any) -> None:
@@ -116,24 +118,27 @@ class CapturedSet(AbstractSet):
 
     # -- new sets ----------------------------------------------------------------------------------------------------------
 
-    def copy(self) -> CapturedSet:
-        return _create(self.table.copy())
+    def copy(self) -> Any:
+        return made_tables.followed(need(), _create(self.table.copy()))
 
-    def union(self, *others: Any) -> CapturedSet:
+    def union(self, *others: Any) -> Any:
         return self._changed(CapturedSet.update, *others)
 
-    def difference(self, *others: Any) -> CapturedSet:
+    def difference(self, *others: Any) -> Any:
         return self._changed(CapturedSet.difference_update, *others)
 
-    def intersection(self, *others: Any) -> CapturedSet:
+    def intersection(self, *others: Any) -> Any:
         return self._changed(CapturedSet.intersection_update, *others)
 
-    def symmetric_difference(self, other: Any) -> CapturedSet:
+    def symmetric_difference(self, other: Any) -> Any:
         return self._changed(CapturedSet.symmetric_difference_update, other)
 
-    def _changed(self, change: Callable[..., None], *others: Any) -> CapturedSet:
-        result = self.copy()
-        change(result, *others)
+    def _changed(self, change: Callable[..., None], *others: Any) -> Any:
+        session, result = need(), self.copy()
+        if isinstance(result, CapturedSet):
+            change(result, *others)
+        else:
+            session.call(getattr(result, change.__name__), *others)
         return result
 
     # -- questions ---------------------------------------------------------------------------------------------------------
@@ -226,25 +231,38 @@ def owned(session: Session, items: Iterable[Any]) -> CapturedSet:
     return _create(dict.fromkeys(items))
 
 
-def display(session: Session, items: Sequence[Any]) -> CapturedSet:
+def display(session: Session, items: Sequence[Any]) -> Any:
     """Return the set that a display makes."""
-    result = _create({})
+    result = made_tables.followed(session, _create({}))
     for item in items:
-        result.add(item)
+        _add(session, result, item)
     return result
+
+
+def _add(session: Session, members: Any, item: Any) -> None:
+    if isinstance(members, CapturedSet):
+        members.add(item)
+    else:
+        session.call(members.add, item)
 
 
 def collected(session: Session, kind: type, items: Any) -> Any:
     """Return ``set(items)``, ``frozenset(items)``."""
+    if isinstance(items, AbstractKeys):
+        raise errors.DataDependentError(
+            "a frozen set is made of numbers that are known only at run time",
+            session.here(),
+            fix="make it a set, or a tuple of its members in order: tuple(sorted(members))",
+        )
     if not isinstance(items, (set, frozenset, dict)):
         if iteration.is_of_runtime_length(items):
-            result = _create({})
-            iteration.capture_for(items, result.add, (), None)
+            result = made_tables.followed(session, _create({}))
+            iteration.capture_for(items, lambda item: _add(session, result, item), (), None)
             return result if kind is set else session.call(frozenset, result)
         items = iteration.collected(items)
     if kind is set:
         by_each = keys.any_open(items) or any(map(tensor_keys.is_key, items))
-        return display(session, items) if by_each else owned(session, set(items))
+        return display(session, items) if by_each else made_tables.followed(session, owned(session, set(items)))
     tensor_keys.check(session, items, items)
     return keys.over_all(session, items, lambda known: _frozen(session, known)) if keys.any_open(items) else frozenset(items)
 
@@ -294,21 +312,24 @@ def _create(table: dict[Any, Any]) -> CapturedSet:
     for part in (result, table):
         session.allocations.own(part)
         session.allocations.created[id(part)] = part
+    table_sites.note(session, result)
     return result
 
 
-def check_member(session: Session, item: Any) -> None:
+def check_member(session: Session, item: Any, owner: CapturedSet | None = None) -> None:
     """Check a member: a set and a dict look up what is in them by its value.
 
     Raises:
+        NeedsApart: it is a number known only at run time, and the set can be one of the program.
         CaptureError: it is a number known only at run time.
     """
     if lookup.is_runtime(item):
-        raise errors.DataDependentError(
+        error = errors.DataDependentError(
             "a number that is known only at run time is put into a set",
             session.here(),
             fix="keep the numbers in a list or a tensor: `n in numbers` searches a list, torch.unique gives the distinct ones",
         )
+        table_sites.require(session, owner, error)
 
 
 def _case_split(value: Any, use: Callable[[Any], Any]) -> Any:

@@ -12,14 +12,15 @@ from dy2st.capture.attributes import access, attributes
 from dy2st.capture.attributes.holders import is_librarys
 from dy2st.capture.branching import keys, lookup, optional, tensor_keys, unions
 from dy2st.capture.branching.branch import capture_if
+from dy2st.capture.collections import made_tables
 from dy2st.capture.environment.users_code import has_own
 from dy2st.capture.looping import iteration
 from dy2st.capture.looping.truth import truth
-from dy2st.capture.objects import construction
+from dy2st.capture.objects import construction, table_sites
 from dy2st.capture.operators import comparisons
-from dy2st.capture.session.session import Session
+from dy2st.capture.session.session import Session, current
 from dy2st.capture.values import storage
-from dy2st.capture.values.abstract_objects import AbstractSet
+from dy2st.capture.values.abstract_objects import AbstractSet, AbstractTable
 from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.symbolic import TaggedUnion, may_be_undefined
 from dy2st.capture.writes.places import ContentsPlace, ItemPlace
@@ -63,6 +64,12 @@ def is_keyed(owner: Any, name: str, args: tuple[Any, ...]) -> bool:
     return name in _KEYED and isinstance(owner, lookup.MAPPINGS) and bool(args) and keys.is_open(args[0])
 
 
+def new_dict() -> Any:
+    """Return the empty dict that a comprehension fills."""
+    session = current()
+    return {} if session is None else made_tables.followed(session, {})
+
+
 def create(session: Session, kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return a dict that is made of keys known only at run time; ``None`` for any other."""
     if kind not in FAMILY or not args or (kind is collections.defaultdict and len(args) < 2):
@@ -72,11 +79,13 @@ def create(session: Session, kind: Any, args: tuple[Any, ...], kwargs: dict[str,
     if not _is_special(session, kind, source):
         table = kind(*before, source)
         session.allocations.own(table)
+        table_sites.note(session, table)
         session.blocks.key_orders.follow(table, source)
         update(session, table, **kwargs)
     else:
         table = kind(*before)
         session.allocations.own(table)
+        table_sites.note(session, table)
         session.allocations.created[id(table)] = table
         update(session, table, source, **kwargs)
     return table
@@ -93,22 +102,29 @@ def from_keys(session: Session, kind: Any, items: Any, value: Any = None) -> Any
         kind in FAMILY and isinstance(items, (list, tuple)) and any(map(_is_put_alone, items))
     ):
         tensor_keys.check(session, items, items)
-        return construction.registered(session, kind.fromkeys(items, value))
+        return made_tables.followed(session, construction.registered(session, kind.fromkeys(items, value)))
     table: Any = kind()
     session.allocations.own(table)
     session.allocations.created[id(table)] = table
+    table = made_tables.followed(session, table)
     _for_each(session, items, lambda item: access.set_item(table, item, value))
     return table
 
 
-def display(session: Session, parts: tuple[Any, ...]) -> dict[Any, Any]:
+def display(session: Session, parts: tuple[Any, ...]) -> Any:
     """Return a dict display: of pairs, and of dicts whose items go into it."""
     for index, part in enumerate(parts):
         if len(part) == 1 and isinstance(part[0], TaggedUnion):
             put = lambda option, index=index: display(session, (*parts[:index], (option,), *parts[index + 1 :]))  # noqa: E731
-            return session.over(part[0], put)  # type: ignore[no-any-return]
-    table: dict[Any, Any] = {}
+            return session.over(part[0], put)
+    table: Any = {}
     session.allocations.own(table)
+    table = made_tables.followed(session, table)
+    if isinstance(table, AbstractTable):
+        filled: Any = table
+        for part in parts:
+            session.call(filled.update if len(part) == 1 else filled.__setitem__, *part)
+        return filled
     for part in parts:
         if len(part) == 1 and not table and type(part[0]) in FAMILY:
             session.blocks.key_orders.follow(table, part[0])
@@ -134,7 +150,7 @@ def merged(session: Session, left: Any, right: Any) -> Any:
             session.blocks.key_orders.check(table, session.here())
         result = left | right
         session.allocations.own(result)
-        return result
+        return made_tables.followed(session, result)
     result = optional.copied(session, left)
     update(session, result, right)
     return result
@@ -182,7 +198,7 @@ def update(session: Session, table: Any, /, *sources: Any, subtracts: bool = Fal
 
 
 def _put(session: Session, table: Any, source: Any) -> None:
-    if optional.is_wide(session, source) and not has_own(source, "__iter__"):
+    if isinstance(source, AbstractTable) or (optional.is_wide(session, source) and not has_own(source, "__iter__")):
         source = optional.view(source, "items")
     elif isinstance(source, dict) and not has_own(source, "__iter__"):
         session.blocks.key_orders.check(source, session.here())

@@ -109,6 +109,7 @@ def _fail(session: Session, items: RuntimeList, message: str) -> NoReturn:
 
 def put_in(session: Session, items: RuntimeList, value: Any) -> Any:
     """Make room for a new item in the type of the items; gives the item as an argument of a node."""
+    session.lists.puts_in(items)
     elements.check_kept(session, value)
     normalized = elements.normalized(session, value)
     elements.stands_in(session, items, normalized)
@@ -201,6 +202,7 @@ def append(session: Session, items: RuntimeList, value: Any) -> None:
 
 
 def _extend(session: Session, items: RuntimeList, values: Any) -> None:
+    session.lists.puts_in(items)
     other = session.lists.of(contents(values))
     if other is not None:
         _take_in(session, items, other.element)
@@ -216,6 +218,7 @@ def _insert(session: Session, items: RuntimeList, index: Any, value: Any) -> Non
 
 
 def _pop(session: Session, items: RuntimeList, index: Any = -1) -> Any:
+    session.lists.takes_out(items)
     empty = "pop from empty list"
     index = ranges.whole(session, index)
     if not _is_last(index) and items.element is not None and (session.in_flight.pending or session.in_flight.has_written()):
@@ -229,6 +232,7 @@ def _is_last(index: Any) -> bool:
 
 
 def _clear(session: Session, items: RuntimeList) -> None:
+    session.lists.takes_out(items)
     session.builder.call(control.list_clear, (items,))
 
 
@@ -287,6 +291,8 @@ _CHANGING = {"append", "extend", "insert", "pop", "clear", "reverse", "remove", 
 def set_item(session: Session, items: RuntimeList, index: Any, value: Any) -> None:
     """Do ``items[index] = value``."""
     if isinstance(index, slice):
+        session.lists.takes_out(items)
+        session.lists.puts_in(items)
         other = session.lists.of(value) or copied(session, list(value))
         _take_in(session, items, other.element)
         index = ranges.index_of(session, index, items.items)
@@ -299,6 +305,7 @@ def set_item(session: Session, items: RuntimeList, index: Any, value: Any) -> No
 
 def del_item(session: Session, items: RuntimeList, index: Any) -> None:
     """Do ``del items[index]``."""
+    session.lists.takes_out(items)
     index = ranges.index_of(session, index, items.items)
     if not isinstance(index, slice):
         index = _reached(session, items, index, "list assignment index out of range")

@@ -13,7 +13,7 @@ from dy2st.capture.containers.iterables import RuntimeIterable, Stream
 from dy2st.capture.environment.users_code import has_own
 from dy2st.capture.session.session import need
 from dy2st.capture.values.abstract_arrays import AbstractArray
-from dy2st.capture.values.abstract_objects import contents, representing
+from dy2st.capture.values.abstract_objects import AbstractTable, contents, representing
 
 
 def reversed_(iterable: Any) -> Any:
@@ -46,6 +46,8 @@ def as_runtime(iterable: Any) -> RuntimeIterable | None:
         return iterable
     if isinstance(iterable, optional.RuntimeView):
         return wide_dicts.steps(session, iterable)
+    if isinstance(iterable, AbstractTable):
+        return wide_dicts.steps(session, optional.view(iterable, "keys"))
     if isinstance(iterable, ranges.RuntimeRange):
         return iterable.positions()
     known = session.lists.of(iterable)

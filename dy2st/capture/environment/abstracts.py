@@ -22,6 +22,9 @@ class AbstractObjects(Protocol):
     def is_input(self, value: Any, source: Source) -> bool:
         """Tell whether something stands for a set, deque or array from outside."""
 
+    def is_table(self, value: Any, source: Source) -> bool:
+        """Tell whether a dict or set from outside is one of the program."""
+
     def is_of_call(self, value: Any) -> bool:
         """Tell whether the captured code has made an object."""
 

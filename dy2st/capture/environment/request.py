@@ -39,6 +39,8 @@ class Request:
         with_hooks: capture the call of the module it is bound to, hooks included, and not its ``forward`` alone.
         leaves_always: whether one that fails otherwise does so too; such a program runs slower.
         changed: names of sets and deques from outside that blocks change.
+        tables: names of dicts and sets from outside of which only the program knows the keys, with the types of what is in there
+            (``None`` for those it has now), and what is wrong where it can be no input.
         leaves_early: whether a program that raises leaves what it has written outside until then.
         apart: the traits of tensors that are told apart.
         for_any_call: whether the program is kept for calls of which nothing is guarded, as one that is saved.
@@ -59,6 +61,7 @@ class Request:
     fixed: frozenset[SizePlace] = frozenset()
     with_hooks: bool = False
     changed: frozenset[str] = frozenset()
+    tables: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     leaves_early: bool = True
     leaves_always: bool = False
     apart: frozenset[str] = frozenset()

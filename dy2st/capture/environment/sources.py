@@ -132,6 +132,10 @@ class SourceTable:
         """Return what a weak reference or proxy leads to, if that is still alive, or what a partial function calls."""
         return self._make(("referent", parent.index), parent, f"{parent.name}()", step)
 
+    def part(self, parent: Source, step: Callable[[Any], Any]) -> Source:
+        """Return a list of what is in a dict or set, which a function makes of it."""
+        return self._make(("part", parent.index, step.__name__), parent, f"{parent.name}: {step.__name__.strip('_')}", step)
+
     def memory(self, parent: Source) -> Source:
         """Return a tensor in the memory of an array of NumPy."""
         return self._make(("memory", parent.index), parent, parent.name, in_memory)

@@ -24,6 +24,7 @@ from dy2st.capture.environment.plain_values import CONSTANTS, SHARDED, check_who
 from dy2st.capture.environment.same_contents import MAPPINGS, PATCH_MARK
 from dy2st.capture.environment.sources import PROXIES, Source, SourceTable
 from dy2st.capture.values import storage
+from dy2st.capture.values.abstract_objects import AbstractTable
 from dy2st.capture.values.symbolic import CAPTURE_VALUES, SYMBOLIC_NUMBERS
 from dy2st.capture.writes.places import ItemPlace, Place
 
@@ -115,8 +116,8 @@ class Tracker:
 
     def relatives(self, value: Any) -> list[Source]:
         """Return the sources of all other objects from outside that could come to be this one: those of its class."""
-        kind = type(value)
-        alike = [(other, source) for other, source in (*self._objects.values(),) if type(other) is kind]
+        kind = type(self._abstracts.get(id(value), value)) if isinstance(value, AbstractTable) else type(value)
+        alike = [(other, source) for other, source in (*self._objects.values(),) if type(other) is kind or other is value]
         real = {id(self._abstracts.get(id(other), other)): source for other, source in alike}
         real.pop(id(self._abstracts.get(id(value), value)), None)
         results = [source for source in real.values() if source.key[0] != "held"]
@@ -143,25 +144,31 @@ class Tracker:
             self._method(value, source)
         elif isinstance(value, plain_values.IDENTITIES) or type(value) in plain_values.DESCRIBING:
             self._identity(value, source)
-        elif not self._is_represented(value, source, place):
-            self._other(value, source, place)
-
-    def _is_represented(self, value: Any, source: Source, place: Place | None) -> bool:
-        """Have something stand for a collection or array, if something may; tell whether that is so."""
-        if type(value) in (set, collections.deque, np.ndarray) or id(value) in self.given:
-            if not self._is_known(value, source):
-                if isinstance(value, np.ndarray):
-                    self._array(value, source, place)
-                else:
-                    self._container(value, source)
-            self._abstract_objects.collection(value, place)
-            return True
-        if type(value) is list and source.name in self.growing:
+        elif self._stands_in_its_place(value, source):
+            self._collection(value, source, place)
+        elif type(value) is list and source.name in self.growing:
             if not self._is_known(value, source):
                 self.guards.same_type(source, value)
             self._abstract_objects.growing(value, source)
-            return True
-        return False
+        else:
+            self._other(value, source, place)
+
+    def _stands_in_its_place(self, value: Any, source: Source) -> bool:
+        """Tell whether something may stand for a value in the place that holds it."""
+        is_given = id(value) in self.given
+        return is_given or type(value) in (set, collections.deque, np.ndarray) or self._abstract_objects.is_table(value, source)
+
+    def _collection(self, value: Any, source: Source, place: Place | None) -> None:
+        if not self._is_known(value, source):
+            if self._abstract_objects.is_table(value, source):
+                self._objects[id(value)] = (value, source)
+                if isinstance(value, collections.defaultdict):
+                    self.guards.same_making(source, value)
+            elif isinstance(value, np.ndarray):
+                self._array(value, source, place)
+            else:
+                self._container(value, source)
+        self._abstract_objects.collection(value, place)
 
     def _identity(self, value: Any, source: Source) -> None:
         written = getattr(value, PATCH_MARK, None) if isinstance(value, types.FunctionType) else None

@@ -23,11 +23,15 @@ SKIPPED_PACKAGES = {
 }  # fmt: skip
 """Packages whose functions are called as they are; :func:`dy2st.ignore_module` adds to them."""
 
+_TABLES = ("dy2st.capture.collections.runtime_tables", "dy2st.capture.collections.runtime_sets")
+"""Have the methods of dicts and sets, whose classes are taken as the user's are."""
+
 CONVERTED_MODULES = (
     "torch.distributions", "torch.nn.modules.batchnorm", "torch.nn.modules.container", "torch.nn.utils.clip_grad", "torch.optim",
     "torch.amp.grad_scaler", "torch.ao.quantization.fake_quantize", "torch.ao.quantization._learnable_fake_quantize",
     "torch.ao.quantization.observer", "torch.ao.quantization.utils", "torch.nn.utils.parametrize", "dy2st.training",
     "dy2st.capture.library.members_written_out", "dy2st.capture.library.bars_written_out", written_out.__name__,
+    *_TABLES,
 )  # fmt: skip
 """Parts of those packages that look at the values of tensors, or call code of the user's: they are converted like user code."""
 
@@ -115,16 +119,18 @@ def is_generated(method: Any) -> bool:
 
 
 def is_users_function(function: Any) -> bool:
-    """Tell whether the user has written a function."""
-    return isinstance(function, types.FunctionType) and not is_in_skipped_package(function) and not is_skipped(function)
+    """Tell whether the user has written a function, or one that takes the place of what is in C."""
+    if not isinstance(function, types.FunctionType):
+        return False
+    return function.__module__ in _TABLES or (not is_in_skipped_package(function) and not is_skipped(function))
 
 
 def has_own(value: Any, name: str) -> bool:
     """Tell whether a class answers with a method of its own in Python, where Python's containers and ours answer themselves."""
     method = getattr(type(value), name, None)
-    return (
-        isinstance(method, types.FunctionType) and method.__module__ != "collections" and not _is_in(method.__module__, ("dy2st",))
-    )
+    if not isinstance(method, types.FunctionType) or method.__module__ == "collections":
+        return False
+    return not _is_in(method.__module__, ("dy2st",)) or is_converted_module(method.__module__)
 
 
 def _is_in(module: str, packages: Iterable[str]) -> bool:

@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 
 from dy2st import errors
 from dy2st.capture.branching.optional import RuntimeView
+from dy2st.capture.collections import made_tables
 from dy2st.capture.containers.iterables import RuntimeIterable
 from dy2st.capture.containers.ranges import RuntimeRange
 from dy2st.capture.containers.runtime_iterables import as_runtime
@@ -115,6 +116,7 @@ def _may_decide(values: Any) -> bool:
 def _tree_map(session: Session, func: Any, tree: Any, *rests: Any, is_leaf: Any = None) -> Any:
     """Send each leaf through a function of the user's, which is converted."""
     session.blocks.key_orders.asks_within(tree)
+    made_tables.check_unknown(session, pytree.tree_map, tree, *rests)
     leaves, spec = pytree.tree_flatten(tree, is_leaf=is_leaf)
     others = [spec.flatten_up_to(rest) for rest in rests]
     result = pytree.tree_unflatten([session.call(func, *row) for row in zip(leaves, *others)], spec)

@@ -17,7 +17,7 @@ from dy2st.capture.branching import optional
 from dy2st.capture.branching.assertions import check
 from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.collections import ordering
-from dy2st.capture.containers import lists, runtime_iterables, tuples
+from dy2st.capture.containers import lists, runtime_iterables, tuples, wide_dicts
 from dy2st.capture.containers.iterables import Columns, RuntimeIterable, Stream
 from dy2st.capture.environment import written_out
 from dy2st.capture.library.registry import Handler, handles
@@ -42,8 +42,9 @@ def _extreme(function: Any, target: Any, before: Any) -> Handler:
     """Return ``min`` and ``max``: of numbers one operation, of tensors the comparisons that Python makes."""
 
     def handle(session: Session, *args: Any, **kwargs: Any) -> Any:
-        values = iteration.collected(args[0]) if len(args) == 1 else list(args)
         key = kwargs.get("key")
+        given = wide_dicts.in_any_order(session, args[0]) if key is None else args[0]
+        values = iteration.collected(given) if len(args) == 1 else list(args)
         if session.lists.of(values) is not None:
             return _extreme_at_runtime(session, function, values, before, **kwargs)
         if not values or not (any(_compares_here(value) for value in values) or key is not None):
@@ -104,7 +105,7 @@ handles(max)(_extreme(max, scalars.maximum, functools.partial(relations.related,
 
 @handles(sum)
 def _sum(session: Session, values: Any, start: Any = 0) -> Any:
-    total = start
+    total, values = start, wide_dicts.of_whole_numbers(session, values)
 
     def add(item: Any) -> None:
         nonlocal total
@@ -139,7 +140,7 @@ def _decide(session: Session, values: Any, decided: bool) -> Any:
         result = truth(session, item)
 
     session.allocations.own_variables(look)
-    iteration.capture_for(values, look, ("result",), going)
+    iteration.capture_for(wide_dicts.in_any_order(session, values), look, ("result",), going)
     return result
 
 
@@ -280,4 +281,5 @@ def _filter(session: Session, function: Any, values: Any) -> Any:
 def _sorted(session: Session, values: Any, *, key: Any = None, reverse: Any = False) -> Any:
     if type(values) in (dict, collections.OrderedDict, collections.Counter) and key is None:
         values = values.keys()  # their order makes no difference
+    values = wide_dicts.in_any_order(session, values) if key is None else values
     return ordering.in_order(session, iteration.collected(values), key, reverse)

@@ -358,6 +358,7 @@ def _link(session: Session, carry: Carry, value: Any, same: dict[int, Any], star
     """
     session.ownership.own_all(value)
     session.places.copies.follow(value, carry.initial, carry.final)
+    session.allocations.stands_for(value, carry.initial, carry.final)
     if carry.keeps_older:
         for part in carry.new_options(session, value, start):
             for left in carry.new_options(session, carry.final, start):

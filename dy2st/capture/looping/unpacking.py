@@ -18,7 +18,7 @@ from dy2st.capture.environment.users_code import has_own
 from dy2st.capture.looping import iteration
 from dy2st.capture.looping.iterators import over
 from dy2st.capture.session.session import Session
-from dy2st.capture.values.abstract_objects import contents
+from dy2st.capture.values.abstract_objects import AbstractTable, contents
 from dy2st.capture.values.symbolic import RuntimeList, TaggedUnion
 from dy2st.capture.values.texts import Text
 
@@ -39,9 +39,8 @@ def expanded(session: Session, value: Any, pattern: Pattern) -> Any:
     pattern = _access_path_of(pattern)
     if not isinstance(pattern, tuple):
         return value
-    if isinstance(value, dict):
-        is_wide = optional.is_wide(session, value) and not has_own(value, "__iter__")
-        value = optional.view(value, "keys") if is_wide else over(value)
+    if isinstance(value, (dict, AbstractTable)):
+        value = _keys(session, value)
     if isinstance(value, Columns):
         value = _columns(session, value, pattern)
     if isinstance(value, (Stream, RuntimeIterable, RuntimeRange, optional.RuntimeView, TaggedUnion)):
@@ -64,6 +63,12 @@ def expanded(session: Session, value: Any, pattern: Pattern) -> Any:
 
 def _access_path_of(pattern: Pattern) -> Pattern:
     return (None,) * pattern if isinstance(pattern, int) else pattern
+
+
+def _keys(session: Session, table: Any) -> Any:
+    """Return the keys of a dict, or what gives them."""
+    is_wide = optional.is_wide(session, table) and not (isinstance(table, dict) and has_own(table, "__iter__"))
+    return optional.view(table, "keys") if is_wide else over(table)
 
 
 def _columns(session: Session, columns: Columns, pattern: tuple[Pattern, ...]) -> list[Any]:

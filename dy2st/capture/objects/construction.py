@@ -21,6 +21,7 @@ from dy2st.capture.objects import cells, made_modules
 from dy2st.capture.session.session import Session
 from dy2st.capture.types import tensor_classes, tensor_traits
 from dy2st.capture.values import storage
+from dy2st.capture.values.abstract_objects import AbstractKeys, AbstractTable, Represents
 from dy2st.capture.values.symbolic import TaggedUnion
 
 _ABSTRACT = frozenset({"builtins", "abc", "typing", "collections.abc", "_collections_abc"})
@@ -110,9 +111,14 @@ def is_plain(kind: type) -> bool:
         return False
     if steps is not None and not isinstance(steps, types.FunctionType):
         return False
-    bases = [base for base in kind.__mro__ if base.__module__ not in _ABSTRACT]
+    bases = [base for base in kind.__mro__ if base.__module__ not in _ABSTRACT and not _is_mark(base)]
     made_by_class = all(base is object or is_heap_type(base) for base in kind.__mro__)
     return made_by_class and not any(_is_unknown(base) for base in bases)
+
+
+def _is_mark(kind: type) -> bool:
+    """Tell whether a class has nothing of its own, and marks what stands for something during a capture."""
+    return kind is Represents or kind in (AbstractTable, AbstractKeys)
 
 
 def _is_unknown(kind: type) -> bool:

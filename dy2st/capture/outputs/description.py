@@ -31,7 +31,14 @@ from dy2st.capture.session.session import Session
 from dy2st.capture.texts import wording
 from dy2st.capture.types import lattice
 from dy2st.capture.values import storage
-from dy2st.capture.values.abstract_objects import AbstractDeque, AbstractObject, AbstractSet, AbstractTuple
+from dy2st.capture.values.abstract_objects import (
+    AbstractDeque,
+    AbstractKeys,
+    AbstractObject,
+    AbstractSet,
+    AbstractTable,
+    AbstractTuple,
+)
 from dy2st.capture.values.dict_views import is_view, name_of
 from dy2st.capture.values.storage import MISSING
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, RuntimeList, Stale, TaggedUnion, Undefined, may_be_undefined
@@ -194,6 +201,8 @@ class Describer:
             value.fail()
         if isinstance(value, of_numpy.KINDS):
             return self._of_numpy.described(value, what)
+        if isinstance(value, AbstractTable):
+            return self._table(value, what)
         if isinstance(value, AbstractObject) or self._is_table(value):
             return self._collection(value, what)
         if isinstance(value, TaggedUnion):
@@ -203,7 +212,8 @@ class Describer:
         if isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS, RuntimeList, fx.Node)):
             cells.leave(self.session, value)
             self.outputs.append(value)
-            return Leaf(len(self.outputs) - 1)
+            leaf = Leaf(len(self.outputs) - 1)
+            return self._with_tables(leaf, value, what) if isinstance(value, RuntimeList) else leaf
         return self._known(value, what)
 
     def _union(self, value: TaggedUnion, what: str) -> Structure:
@@ -225,6 +235,31 @@ class Describer:
         kind, inside = str(kind_of_table(value)), self.described(items_of(self.session, value), what)
         has_factory = kind == ANY_FACTORY
         return CollectionOf(kind, (TupleOf((self.describe(value.default_factory, what), inside)) if has_factory else inside,))
+
+    def _table(self, value: AbstractTable, what: str) -> Structure:
+        """Return a dict or set of the program: it is made of the lists of its keys and of what is under them."""
+        keys = self.described(value._dy2st_keys, what)
+        if isinstance(value, AbstractKeys):
+            return CollectionOf("set", (keys,))
+        parts = TupleOf((keys, self.described(value._dy2st_values, what)))
+        if not isinstance(value.example, collections.defaultdict):
+            return CollectionOf(f"zipped {type(value.example).__name__}", (parts,))
+        factory, inside = value.default_factory, CollectionOf("zipped dict", (parts,))  # type: ignore[attr-defined]
+        kind = str(kind_of_table(collections.defaultdict(factory)))
+        return CollectionOf(kind, (inside if kind != ANY_FACTORY else TupleOf((self.describe(factory, what), inside)),))
+
+    def _with_tables(self, leaf: Leaf, items: RuntimeList, what: str) -> Structure:
+        """Return a list of the program with dicts and sets in the places of what stands for them in it."""
+        kinds = set(lattice.tables_in(items.element))
+        plain = kinds - {"set", "defaultdict"}
+        if len(plain) > 1:
+            raise errors.CaptureError(
+                f"{self.session.name} {what} dicts of several kinds in a list or dict of which a tensor decides what is in there",
+                self.session.here(),
+                seen=", ".join(sorted(plain)),
+                fix="make them of one kind",
+            )
+        return CollectionOf(f"resolved {next(iter(plain), 'dict')}", (leaf,)) if kinds else leaf
 
     def _check_copy(self, value: Any, what: str) -> None:
         """Check that two that may be one object in Python, and are two in a program, must not be left both."""

@@ -163,6 +163,8 @@ def outside(session: Session, undo_log: UndoLog) -> list[Write]:
             else:
                 write = Write(ContentsPlace(write.place.owner), None, write.place.owner)  # its keys have to come in their order
         results[write.place.key] = write
+    for _, met, _ in session.outside.tables_met:
+        results[ContentsPlace(met).key] = Write(ContentsPlace(met), None, met)
     for table in session.blocks.key_orders.tables():  # of which the keys may have changed places only
         place = ContentsPlace(table)
         if session.tracker.source_of(table) is not None and not _is_inside(session, place):

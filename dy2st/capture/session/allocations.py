@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from dy2st.capture.session.regions import Region
+from dy2st.capture.values.abstract_objects import AbstractSet
+from dy2st.capture.values.symbolic import options_of
 from dy2st.capture.writes.places import AttributePlace, CellPlace, Place
 from dy2st_runtime.ir.flattening import children
 
@@ -17,11 +19,13 @@ class Allocations:
     Attributes:
         created: the lists, exceptions and objects that the capture has made, by identity.
         followed: those of plain classes: containers of their attributes.
+        sites: dicts and sets, by identity, with where the code has made them.
     """
 
     def __init__(self) -> None:
         self.created: dict[int, Any] = {}
         self.followed: dict[int, Any] = {}
+        self.sites: dict[int, tuple[Any, tuple[str, ...]]] = {}
         self._clock = itertools.count()
         self._allocations: dict[int, tuple[Any, int]] = {}
 
@@ -40,6 +44,14 @@ class Allocations:
         """
         for cell in getattr(function, "__closure__", None) or ():
             self.own(cell)
+
+    def stands_for(self, value: Any, *others: Any) -> None:
+        """Note that a value stands for one of some others: a dict is made where these are."""
+        given = [option for other in others for option in options_of(other)]
+        sites = tuple(dict.fromkeys(site for option in given for site in self.sites.get(id(option), (None, ()))[1]))
+        for option in options_of(value) if sites else ():
+            if isinstance(option, (dict, AbstractSet)) and not any(option is other for other in given):
+                self.sites[id(option)] = option, sites
 
     def allocated_at(self, value: Any) -> int | None:
         """Tell when an object was made; ``None`` if it is older than the capture, or nobody saw it."""

@@ -37,6 +37,8 @@ class ListTable:
         self._blocks, self._allocations, self._places, self._make = blocks, allocations, places, make
         self.widened: list[list[Any]] = []
         self.of_cells: dict[int, list[Any]] = {}
+        self._of_others = [0, 0]
+        """How many operations put items into lists that other handles stand for too, and how many take some out."""
         self._by_id: dict[int, RuntimeList] = {}
         self._kept: dict[int, Any] = {}
         self._owner: dict[int, BlockBuilder] = {}
@@ -55,6 +57,14 @@ class ListTable:
         items.append(Stale(runtime_list))
         self._by_id[id(items)] = runtime_list
         self._allocations.created[id(items)] = items
+        return runtime_list
+
+    def of_outside(self, element: Any) -> RuntimeList:
+        """Return a list that each call of the program is given."""
+        items: list[Any] = []
+        runtime_list = RuntimeList(items, element, alone=True)
+        items.append(Stale(runtime_list))
+        self._by_id[id(items)], self._kept[id(items)] = runtime_list, items
         return runtime_list
 
     def owner_is_here(self, items: list[Any]) -> bool:
@@ -111,6 +121,21 @@ class ListTable:
     def of(self, value: Any) -> RuntimeList | None:
         """Return the list of the program that a Python list has become, if it has."""
         return self._by_id.get(id(value)) if isinstance(value, list) else None
+
+    def puts_in(self, items: RuntimeList) -> None:
+        """Note that an operation puts items into a list."""
+        items.put_in += 1
+        self._of_others[0] += not items.alone
+
+    def takes_out(self, items: RuntimeList) -> None:
+        """Note that an operation takes items out of a list."""
+        items.taken_out += 1
+        self._of_others[1] += not items.alone
+
+    def changes(self, items: RuntimeList) -> tuple[int, int]:
+        """Return how many operations may have put items into a list, and taken some out, until now."""
+        others = (0, 0) if items.alone else self._of_others
+        return items.put_in + others[0], items.taken_out + others[1]
 
     def forget(self, region: Region) -> None:
         """Note that lists of a block that is undone are Python lists again."""

@@ -23,7 +23,7 @@ from dy2st.capture.types import tensor_classes, tensor_traits, value_types
 from dy2st.capture.types.traits import Traits
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_arrays import memory_of
-from dy2st.capture.values.abstract_objects import AbstractSet, Represents, contents
+from dy2st.capture.values.abstract_objects import AbstractSet, AbstractTable, Represents, contents
 from dy2st.capture.values.kinds import refused_kind
 from dy2st.capture.values.signals import NeedsAbstract
 from dy2st.capture.values.storage import MISSING
@@ -61,6 +61,8 @@ class Outside:
     Attributes:
         states: the inputs of the program that are no arguments, in order.
         tracker: sources and guards.
+        tables: the names of dicts and sets of which only the program knows the keys (see :class:`Request`).
+        tables_met: those that the code has met, with what stands for each, and those types.
         cells: the variables of enclosing functions that existed before the capture and are written by it.
     """
 
@@ -73,11 +75,14 @@ class Outside:
         blocks: Blocks,
         makers: Mapping[type, Callable[[Any], Represents]],
         changed: Collection[str],
+        tables: Mapping[str, Any],
         dynamic_state: Mapping[str, Collection[int] | None],
     ) -> None:
         self._position, self._fakes, self._traits, self._allocations = position, fakes, traits, allocations
         self._blocks = blocks
         self.makers, self.changed, self.dynamic_state = makers, changed, dynamic_state
+        self.tables = tables
+        self.tables_met: list[tuple[Source, AbstractTable, Any]] = []
         self.tracker = Tracker(self)
         self.tracker.dynamic.update(dynamic_state)
         self.tracker.growing.update(name for name, what in dynamic_state.items() if what in (LENGTH, ITEMS))
@@ -293,21 +298,30 @@ class Outside:
             return is_wanted and memory_of(value) is not None
         return source.name in self.changed
 
+    def is_table(self, value: Any, source: Source) -> bool:
+        """Tell whether a dict or set from outside is one of the program."""
+        if not self.tables or not isinstance(value, (dict, set)) or id(value) in self.tracker.given:
+            return False
+        known = self._collections.get(id(value))
+        return source.name in self.tables or (known is not None and isinstance(known[1], AbstractTable))
+
     def shown(self, value: Any, is_hidden: bool = False) -> Represents | None:
         """Return what stands for a set, deque or array that has been met, if something has to."""
         source = self.tracker.source_of(value)
-        if source is None or not self.is_input(value, source):
+        is_table = source is not None and self.is_table(value, source)
+        if source is None or not (is_table or self.is_input(value, source)):
             return None
         if is_hidden or id(value) in self.hidden:
             raise self._out_of_reach(value, "a tuple")
         if id(value) not in self._collections:
-            result = self.makers[type(value)](value)
+            result = self.makers[AbstractTable if is_table else type(value)](value)
             inside = result.table if isinstance(result, AbstractSet) else contents(result)
             if isinstance(result, AbstractSet):
                 self._tables[id(inside)] = result
             self._collections[id(value)] = value, result
             self.tracker.stand_for(result, value, source)
-            self.tracker.know(inside, source)
+            if not is_table:
+                self.tracker.know(inside, source)
         return self._collections[id(value)][1]
 
     def given(self, value: Any) -> Any:
@@ -333,7 +347,7 @@ class Outside:
         return self._tables.get(id(table))
 
     def add_state(self, state: State) -> State:
-        """Make a value an input of the program."""
+        """Have the program take a value from outside as an input."""
         root = self._blocks.root.builder
         self.states.append(state)
         self._state_by_abstract[id(state.abstract)] = state

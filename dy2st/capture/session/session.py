@@ -127,7 +127,7 @@ class Session:
         )
         self.outside = Outside(
             self.position, self.fakes, self.traits, self.allocations, self.blocks, operators.makers, request.changed,
-            request.dynamic_state,
+            request.tables, request.dynamic_state,
         )  # fmt: skip
         self.tracker = self.outside.tracker
         self.places = WrittenPlaces(self.position, self.blocks, self.allocations, self.outside, self.traits)

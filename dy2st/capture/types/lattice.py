@@ -33,7 +33,7 @@ from dy2st.capture.types.value_types import (
     Type,
     UnboundType,
 )
-from dy2st.capture.values.abstract_objects import AbstractTuple
+from dy2st.capture.values.abstract_objects import AbstractTable, AbstractTuple
 from dy2st.capture.values.kinds import is_mutable, is_number, number_kind
 from dy2st.capture.values.symbolic import Order, RuntimeList, TaggedUnion, Undefined, is_out_of_date, runtime_list
 from dy2st.capture.values.texts import RuntimeString, Text
@@ -285,6 +285,27 @@ def holds_objects(element: Type | None) -> bool:
         case ContainerType(structure, items):
             return not isinstance(structure, TupleOf) or any(map(holds_objects, items))
     return False
+
+
+def tables_in(element: Type | None) -> Iterator[str]:
+    """Yield the kinds of the dicts and sets of which only the program knows the keys among the items of a list, or in them.
+
+    Where another object holds one, that is a kind too.
+    """
+    match element:
+        case ListType(inside):
+            yield from tables_in(inside)
+        case TaggedUnionType(options):
+            for option in options:
+                yield from tables_in(option)
+        case ContainerType(structure, items):
+            inner = [kind for item in items for kind in tables_in(item)]
+            factory: Any = structure.factory if isinstance(structure, ObjectOf) else None
+            if factory is not None and issubclass(factory, AbstractTable):
+                yield type(factory.example).__name__
+            elif inner and not isinstance(structure, TupleOf):
+                yield "an object that holds one"
+            yield from inner
 
 
 def _join_tensors(a: TensorType, b: TensorType) -> Type:

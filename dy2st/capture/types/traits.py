@@ -19,6 +19,7 @@ class Traits:
         has_lost_graph: whether some of these do not say so themselves.
         has_classes: whether some tensors are of classes that the user has written.
         outer_class: the last of such classes that a tensor from outside is of.
+        has_tables: whether some dicts or sets are those of the program.
         is_aligned: for the branches of transformer encoders, the innermost last: whether the padding is at the end.
     """
 
@@ -31,4 +32,5 @@ class Traits:
         self.has_lost_graph = False
         self.has_classes = False
         self.outer_class: type | None = None
+        self.has_tables = False
         self.is_aligned: list[bool] = []

@@ -11,6 +11,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from dy2st import errors
 from dy2st.capture.branching.branch import capture_if_exp
+from dy2st.capture.collections import made_tables
 from dy2st.capture.environment.users_code import is_in_skipped_package
 from dy2st.capture.environment.written_out import Generator
 from dy2st.capture.library import (
@@ -48,6 +49,7 @@ def call_plain(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
         return drawing.call(session, function, args, kwargs, call_plain)
     if getattr(function, "__name__", None) in TEXT_METHODS and not kwargs:
         return wording.of_method(session, function, args)
+    made_tables.check_unknown(session, function, *args, *kwargs.values())
     check_surroundings(session, function, args, kwargs)
     hidden_state.called(session, function, args)
     if not session.blocks.at_root:

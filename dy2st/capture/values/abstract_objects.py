@@ -81,6 +81,31 @@ class AbstractSet(AbstractObject, example=set()):
     __class__ = property(lambda self: set)  # isinstance() asks for it
 
 
+OF_TABLES = frozenset(("_dy2st_keys", "_dy2st_values"))
+"""The attributes of what stands for a dict or set of the program; what it represents has none of that name."""
+
+
+class AbstractTable(Represents):
+    """What stands for a dict or set under whose keys are numbers or texts that may be any.
+
+    Attributes:
+        _dy2st_keys: the keys in their order.
+        _dy2st_values: what there is under each; a set has none.
+    """
+
+    _dy2st_keys: list[Any]
+    _dy2st_values: list[Any]
+
+
+class AbstractKeys(AbstractTable):
+    """What stands for such a set, whose order is one that only Python knows."""
+
+
+def is_dict(value: Any) -> bool:
+    """Tell whether a value stands for such a dict."""
+    return isinstance(value, AbstractTable) and not isinstance(value, AbstractKeys)
+
+
 class AbstractDeque(AbstractObject, example=collections.deque()):
     """What stands for a deque; it is none, for the same reason.
 

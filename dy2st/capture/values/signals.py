@@ -52,6 +52,20 @@ class NeedsAbstract(Signal):
         self.name = name
 
 
+class NeedsTable(Signal):
+    """A dict or set from outside has to be one of the program, and the capture starts again.
+
+    Attributes:
+        name: of its source.
+        kinds: the types of its keys and of what is under them; ``None`` for those that it has.
+        error: what is wrong where it cannot be one.
+    """
+
+    def __init__(self, name: str, kinds: Any, error: Exception) -> None:
+        super().__init__(f"{name} gets a key that only the program knows")
+        self.name, self.kinds, self.error = name, kinds, error
+
+
 class NeedsRanks(Signal):
     """The order of the keys of a dict has to be told by ranks, and the capture starts again."""
 

@@ -375,6 +375,7 @@ class RuntimeList:
         alone: whether no other handle stands for the same list, so that all that is put in goes through this one.
         places: the lists of which it is an item, or part of one, with that item.
         is_appended: whether it holds only what the program appends to a list from outside, of which it knows nothing else.
+        put_in, taken_out: how many operations have been recorded that put items in, or take some out.
     """
 
     def __init__(self, items: list[Any], element: Any, alone: bool = False) -> None:
@@ -383,6 +384,7 @@ class RuntimeList:
         self.alone = alone
         self.places: list[tuple[RuntimeList, Any]] = []
         self.is_appended = False
+        self.put_in = self.taken_out = 0
 
 
 CAPTURE_VALUES = (*SYMBOLIC_NUMBERS, Undefined, TaggedUnion, Text, RuntimeList, Stale, AbstractTuple)

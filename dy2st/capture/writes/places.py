@@ -128,6 +128,10 @@ class ContentsPlace:
         if isinstance(self.owner, list):
             base.__setitem__(self.owner, slice(None), value)
             return
+        if isinstance(self.owner, set):  # in which order its members come depends on what was done with it
+            base.intersection_update(self.owner, value)
+            base.update(self.owner, value)
+            return
         base.clear(self.owner)
         if isinstance(self.owner, dict):
             for key, item in storage.plain(value).items():

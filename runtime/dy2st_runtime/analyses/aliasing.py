@@ -52,7 +52,9 @@ _WRITTEN_UNTOLD = {"aten::batch_norm": (3, 4, 5), "aten::instance_norm": (3, 4, 
 """Operators that write arguments without saying so: the positions, then the one of the flag that makes them write."""
 
 _NO_SHARING = frozenset(
-    {control.list_len, control.list_order, control.format_, control.print_, control.assert_, control.raise_}
+    {
+        control.list_len, control.list_order, control.list_find, control.format_, control.print_, control.assert_, control.raise_,
+    }
 )  # fmt: skip
 _PYTHON = frozenset({control.call_, control.apply_})
 

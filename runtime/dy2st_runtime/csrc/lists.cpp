@@ -171,6 +171,51 @@ bool concat(const Instruction& instruction, Frame& frame) {
   return true;
 }
 
+enum class Match : uint8_t { No, Yes, Unknown };
+
+// Whether an int and a float are one number: a float has no place for all digits of an int.
+bool equal(int64_t whole, double number) {
+  constexpr double limit = 9223372036854775808.0;
+  return number >= -limit && number < limit && static_cast<double>(static_cast<int64_t>(number)) == number &&
+         static_cast<int64_t>(number) == whole;
+}
+
+// Numbers and tuples, as ``==`` of Python compares them; it says itself what anything else is.
+Match match(const Value& key, const Value& other) {
+  const auto is_whole = [](const Value& value) { return value.is(Kind::Int) || value.is(Kind::Bool); };
+  const auto whole = [](const Value& value) { return value.is(Kind::Bool) ? int64_t{value.as_bool()} : value.as_int(); };
+  const auto as_match = [](bool alike) { return alike ? Match::Yes : Match::No; };
+  if (is_whole(key) && is_whole(other)) return as_match(whole(key) == whole(other));
+  if (is_whole(key) && other.is(Kind::Float)) return as_match(equal(whole(key), other.as_float()));
+  if (key.is(Kind::Float) && is_whole(other)) return as_match(equal(whole(other), key.as_float()));
+  if (key.is(Kind::Float) && other.is(Kind::Float)) return as_match(key.as_float() == other.as_float());
+  const auto is_plain = [&](const Value& value) {
+    return is_whole(value) || value.is(Kind::Float) || value.is(Kind::None) || (value.is(Kind::Tuple) && is_native_sequence(value));
+  };
+  if (!is_plain(key) || !is_plain(other)) return Match::Unknown;
+  if (!key.is(Kind::Tuple) || !other.is(Kind::Tuple)) return as_match(key.is(Kind::None) && other.is(Kind::None));
+  const auto &mine = key.items().values, &others = other.items().values;
+  if (mine.size() != others.size()) return Match::No;
+  for (size_t index = 0; index < mine.size(); ++index) {
+    const Match part = match(mine[index], others[index]);
+    if (part != Match::Yes) return part;
+  }
+  return Match::Yes;
+}
+
+bool find(const Instruction& instruction, Frame& frame) {
+  const auto* keys = list_of(input(instruction, frame, 0));
+  if (keys == nullptr) return false;
+  const Value& key = input(instruction, frame, 1);
+  for (size_t index = 0; index < keys->size(); ++index) {
+    const Match found = match(key, (*keys)[index]);
+    if (found == Match::Unknown) return false;
+    if (found == Match::Yes) return give(instruction, frame, Value::of(static_cast<int64_t>(index))), true;
+  }
+  give(instruction, frame, Value::of(int64_t{-1}));
+  return true;
+}
+
 bool take(const Instruction& instruction, Frame& frame) {
   const auto *items = sequence_of(input(instruction, frame, 0)), *positions = sequence_of(input(instruction, frame, 1));
   if (items == nullptr || positions == nullptr) return false;
@@ -205,6 +250,7 @@ Handler list_handler(const std::string& name) {
       {"list_get", get<false>},
       {"list_len", length},
       {"list_concat", concat},
+      {"list_find", find},
       {"list_take", take},
   };
   const auto found = table.find(name);

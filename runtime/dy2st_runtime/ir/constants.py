@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 
-from dy2st_runtime.errors import SaveError
+from dy2st_runtime.errors import SaveError, TableError
 from dy2st_runtime.ir.document import Json
 from dy2st_runtime.ir.structure import Const
 from dy2st_runtime.primitives.raising import Recipe, abstract
@@ -215,13 +215,13 @@ def _decode_exception(json: Json) -> type[Exception]:
     return _exception_class(name.text(), json.field("module").text(), json.field("qualname").text())
 
 
-_OF_TORCH: dict[tuple[str, str], type[Exception]] = {
+_THEMSELVES: dict[tuple[str, str], type[Exception]] = {
     (kind.__module__, kind.__qualname__): kind
-    for kind in (torch.linalg.LinAlgError, torch.OutOfMemoryError)  # type: ignore[attr-defined]  # an alias
+    for kind in (torch.linalg.LinAlgError, torch.OutOfMemoryError, TableError)  # type: ignore[attr-defined]  # an alias
 }
 
 
 @functools.lru_cache(maxsize=256)
 def _exception_class(base: str, module: str, qualname: str) -> type[Exception]:
-    """Return an abstract value for a user's exception class, the same one at each load; a class of torch is itself."""
-    return _OF_TORCH.get((module, qualname)) or abstract(getattr(builtins, base), module, qualname)
+    """Return an abstract value for a user's exception class, the same one at each load; one of torch or of ours is itself."""
+    return _THEMSELVES.get((module, qualname)) or abstract(getattr(builtins, base), module, qualname)

@@ -26,8 +26,8 @@ _ARITIES = {
     control.format_: (1, 1), control.list_: (0, 1), control.list_append: (2, 2), control.list_extend: (2, 2),
     control.list_insert: (3, 3), control.list_set: (3, 3), control.list_pop: (1, 2), control.list_clear: (1, 1),
     control.list_reverse: (1, 1), control.list_get: (2, 2), control.list_slice: (2, 2), control.list_len: (1, 1),
-    control.list_copy: (1, 1), control.list_concat: (2, 2), control.list_order: (2, 2), control.list_take: (2, 2),
-    control.list_delete: (2, 2), control.list_assign: (3, 3), control.list_repeat: (2, 2),
+    control.list_copy: (1, 1), control.list_concat: (2, 2), control.list_order: (2, 2), control.list_find: (2, 2),
+    control.list_take: (2, 2), control.list_delete: (2, 2), control.list_assign: (3, 3), control.list_repeat: (2, 2),
 }  # fmt: skip
 """The least and the greatest number of arguments of control targets without blocks."""
 

@@ -35,7 +35,15 @@ _NEW_LISTS = frozenset(
 """Give a list that nothing else has."""
 
 _LENGTH_STAYS = frozenset(
-    {control.list_get, control.list_set, control.list_reverse, control.print_, control.assert_, control.raise_}
+    {
+        control.list_get,
+        control.list_set,
+        control.list_reverse,
+        control.list_find,
+        control.print_,
+        control.assert_,
+        control.raise_,
+    }
 )
 
 

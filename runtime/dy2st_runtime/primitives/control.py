@@ -16,6 +16,7 @@ A target is a name with a contract; an executor gives it its meaning. Blocks are
 | ``list_`` | items | a new list |
 | ``list_append`` … | list, … | like the method of the same name; the list is changed in place |
 | ``list_order`` | list of keys, reverse | the positions of the keys in sorted order |
+| ``list_find`` | list of keys, a key | the position of the key as a dict finds it, by its value; -1 if it is not there |
 | ``list_take`` | list, positions | a new list of the items at the positions |
 | ``list_delete``, ``list_assign`` | list, index or slice, … | like ``del items[i]``, ``items[i:j] = …`` |
 | ``list_repeat`` | list, number | ``items * number`` |
@@ -84,6 +85,7 @@ list_len = Control("list_len", effect=False)
 list_copy = Control("list_copy", effect=False)
 list_concat = Control("list_concat", effect=False)
 list_order = Control("list_order", effect=False)
+list_find = Control("list_find", effect=False)
 list_take = Control("list_take", effect=False)
 list_delete = Control("list_delete")
 list_assign = Control("list_assign")
@@ -103,7 +105,7 @@ TARGETS = {
     for target in (
         if_, while_, transform_, apply_, assert_, raise_, print_, format_, call_,
         list_, list_append, list_extend, list_insert, list_set, list_pop, list_clear, list_reverse, list_get, list_slice,
-        list_len, list_copy, list_concat, list_order, list_take, list_delete, list_assign, list_repeat,
+        list_len, list_copy, list_concat, list_order, list_find, list_take, list_delete, list_assign, list_repeat,
         list_tensor, list_join, item_choose, item_make, item_kind, item_of_kind, item_parts, item_open,
     )
 }  # fmt: skip

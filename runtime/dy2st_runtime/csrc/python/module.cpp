@@ -80,39 +80,56 @@ bool is_hooked(const at::Tensor& tensor) {
   return accumulator && !(accumulator->pre_hooks().empty() && accumulator->post_hooks().empty());
 }
 
-// An input of a program. A list is one of its own; a tuple in it stays the object that it is.
-Value input_from_python(PyObject* object) {
-  if (!PyList_CheckExact(object)) return from_python(object);
-  std::vector<Value> values;
-  values.reserve(static_cast<size_t>(PyList_GET_SIZE(object)));
-  for (Py_ssize_t index = 0; index < PyList_GET_SIZE(object); ++index) values.push_back(from_python(PyList_GET_ITEM(object, index)));
-  return Value::list(std::move(values));
+// What the tensors among the inputs say of a run.
+struct Found {
+  bool gradients = false, tangents = false, hooked = false, held = false, of_other_class = false;
+
+  void add(const at::Tensor& tensor, bool in_list) {
+    gradients = gradients || tensor.requires_grad();
+    hooked = hooked || (tensor.requires_grad() && is_hooked(tensor));
+    held = held || (tensor.requires_grad() && in_list);
+    tangents = tangents || tensor._fw_grad(0).defined() || tensor.key_set().has(c10::DispatchKey::Python);
+  }
+};
+
+// A list is one of its own; a tuple in it stays the object that it is, since Python tells that.
+Value load_input(PyObject* object, Found& found, bool in_list = false) {
+  if (PyList_CheckExact(object)) {
+    std::vector<Value> values;
+    values.reserve(static_cast<size_t>(PyList_GET_SIZE(object)));
+    for (Py_ssize_t index = 0; index < PyList_GET_SIZE(object); ++index) {
+      values.push_back(load_input(PyList_GET_ITEM(object, index), found, true));
+    }
+    return Value::list(std::move(values));
+  }
+  Value value = from_python(object);
+  if (value.is(Kind::Tensor)) {
+    found.add(value.tensor(), in_list);
+  } else if (value.is(Kind::Object) && PyTuple_Check(object)) {
+    for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(object); ++index) load_input(PyTuple_GET_ITEM(object, index), found, true);
+  } else if (value.is(Kind::Object) && THPVariable_Check(object)) {
+    found.of_other_class = true;
+  }
+  return value;
 }
 
 // False for a tensor of another class, which may have a say in what is done with it, and for tangents of forward-mode
 // differentiation, whose formulas may be Python's.
 bool load_inputs(const Program& program, Frame& frame, PyObject* const* values) {
-  bool gradients = false, tangents = false, hooked = false;
+  Found found;
   for (size_t index = 0; index < program.inputs.size(); ++index) {
-    Value value = input_from_python(values[index]);
-    if (value.is(Kind::Tensor)) {
-      const at::Tensor& tensor = value.tensor();
-      gradients = gradients || tensor.requires_grad();
-      hooked = hooked || (tensor.requires_grad() && is_hooked(tensor));
-      tangents = tangents || tensor._fw_grad(0).defined() || tensor.key_set().has(c10::DispatchKey::Python);
-    } else if (value.is(Kind::Object) && THPVariable_Check(value.object())) {
-      return false;
-    }
-    frame[program.inputs[index]] = std::move(value);
+    frame[program.inputs[index]] = load_input(values[index], found);
+    if (found.of_other_class) return false;
   }
-  if (tangents) return false;
-  const bool recorded = gradients && (program.switches_grad || at::GradMode::is_enabled());
-  frame.gradients = gradients;
+  if (found.tangents) return false;
+  const bool recorded = found.gradients && (program.switches_grad || at::GradMode::is_enabled());
+  frame.gradients = found.gradients;
   frame.unobserved = is_unobserved();
   frame.counted = counting;
   frame.labelled = at::hasCallbacks();
   frame.skips_autograd = program.may_skip_autograd && !recorded && !c10::InferenceMode::is_enabled();
-  frame.records = program.may_skip_autograd && !*program.traced_back && recorded && !hooked && frame.unobserved &&
+  frame.records = program.may_skip_autograd && !*program.traced_back && recorded && !found.hooked && !found.held &&
+                  frame.unobserved &&
                   !torch::autograd::AnomalyMode::is_enabled() && !at::SavedTensorDefaultHooks::get_hooks();
   if (frame.records) frame.first_node = at::sequence_number::peek();
   return true;

@@ -31,6 +31,10 @@ def _order(keys: Sequence[Any], reverse: Any) -> list[int]:
     return sorted(range(len(keys)), key=keys.__getitem__, reverse=reverse)
 
 
+def _find(keys: Sequence[Any], key: Any) -> int:
+    return next((position for position, other in enumerate(keys) if other == key), -1)
+
+
 def _take(items: Sequence[Any], positions: Sequence[int]) -> list[Any]:
     return [items[position] for position in positions]
 
@@ -68,6 +72,7 @@ OPERATIONS: dict[Any, Callable[..., Any]] = {
     control.list_copy: list,
     control.list_concat: list.__add__,
     control.list_order: _order,
+    control.list_find: _find,
     control.list_take: _take,
     control.list_delete: list.__delitem__,
     control.list_assign: list.__setitem__,

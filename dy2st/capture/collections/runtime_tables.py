@@ -1,0 +1,348 @@
+"""Dicts and sets of which only the program knows the keys, in Python: it is converted like the user's code.
+
+counts[n] = counts.get(n, 0) + 1        two lists of the program, one of keys and one of what is under them; ``find`` tells the
+                                        position of a key
+"""
+
+from __future__ import annotations
+
+import collections
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from dy2st.capture.values.abstract_objects import AbstractKeys, AbstractTable
+
+
+def find(keys: list[Any], key: Any) -> int:
+    """Return the position of a key as a dict finds it; -1 if it is not there."""
+    return next((position for position, other in enumerate(keys) if other == key), -1)
+
+
+def made(kind: Any) -> Any:
+    """Return an empty table of a kind."""
+    result = kind.__new__(kind)
+    result._dy2st_keys, result._dy2st_values = [], []
+    return result
+
+
+def made_default(factory: Any) -> Any:
+    """Return an empty ``defaultdict``."""
+    result = made(RuntimeDefaultDict)
+    result.default_factory = factory
+    return result
+
+
+def copied(table: Any, result: Any) -> Any:
+    """Return an empty table with the items of another one put in."""
+    result._dy2st_keys.extend(table._dy2st_keys)
+    result._dy2st_values.extend(table._dy2st_values)
+    return result
+
+
+def shown(table: Any, name: str) -> Any:
+    """Return what ``keys()``, ``values()`` or ``items()`` give of a table."""
+    table = dict(zip(table._dy2st_keys, table._dy2st_values))
+    return getattr(table, name)()
+
+
+def is_mapping(source: Any) -> bool:
+    """Tell whether a value has keys, as ``dict.update`` asks."""
+    return hasattr(source, "keys")
+
+
+def is_set(value: Any) -> bool:
+    """Tell whether a value is one of the sets that operators of sets take."""
+    return isinstance(value, (set, frozenset, AbstractKeys))
+
+
+def is_table(value: Any) -> bool:
+    """Tell whether a value is a dict, of Python or of the program."""
+    return isinstance(value, (dict, AbstractTable)) and not is_set(value)
+
+
+def is_runtime(value: Any) -> bool:
+    """Tell whether a value is a set of the program."""
+    return isinstance(value, AbstractKeys)
+
+
+def members(items: Any) -> Any:
+    """Return the members of a set in any order; any other iterable as it is."""
+    return items._dy2st_keys if isinstance(items, AbstractKeys) else items
+
+
+class RuntimeDict(AbstractTable, example={}):
+    """A dict."""
+
+    def __len__(self) -> int:
+        return len(self._dy2st_keys)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(shown(self, "keys"))
+
+    def __contains__(self, key: Any) -> bool:
+        return find(self._dy2st_keys, key) >= 0
+
+    def __getitem__(self, key: Any) -> Any:
+        position = find(self._dy2st_keys, key)
+        if position < 0:
+            raise KeyError(key)
+        return self._dy2st_values[position]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        position = find(self._dy2st_keys, key)
+        if position < 0:
+            self._dy2st_keys.append(key)
+            self._dy2st_values.append(value)
+        else:
+            self._dy2st_values[position] = value
+
+    def __delitem__(self, key: Any) -> None:
+        position = find(self._dy2st_keys, key)
+        if position < 0:
+            raise KeyError(key)
+        del self._dy2st_keys[position]
+        del self._dy2st_values[position]
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        position = find(self._dy2st_keys, key)
+        return default if position < 0 else self._dy2st_values[position]
+
+    def setdefault(self, key: Any, default: Any = None) -> Any:
+        position = find(self._dy2st_keys, key)
+        if position >= 0:
+            return self._dy2st_values[position]
+        self._dy2st_keys.append(key)
+        self._dy2st_values.append(default)
+        return default
+
+    def pop(self, key: Any, *default: Any) -> Any:
+        position = find(self._dy2st_keys, key)
+        if position < 0:
+            if default:
+                return default[0]
+            raise KeyError(key)
+        del self._dy2st_keys[position]
+        return self._dy2st_values.pop(position)
+
+    def popitem(self) -> tuple[Any, Any]:
+        if not self._dy2st_keys:
+            raise KeyError("popitem(): dictionary is empty")
+        return self._dy2st_keys.pop(), self._dy2st_values.pop()
+
+    def clear(self) -> None:
+        self._dy2st_keys.clear()
+        self._dy2st_values.clear()
+
+    def update(self, *sources: Any, **named: Any) -> None:
+        for source in sources:
+            if is_mapping(source):
+                for key in source.keys():  # noqa: SIM118
+                    self[key] = source[key]
+            else:
+                for key, value in source:
+                    self[key] = value
+        for key, value in named.items():
+            self[key] = value
+
+    def copy(self) -> Any:
+        return copied(self, made(RuntimeDict))
+
+    def keys(self) -> Any:
+        return shown(self, "keys")
+
+    def values(self) -> Any:
+        return shown(self, "values")
+
+    def items(self) -> Any:
+        return shown(self, "items")
+
+    def __or__(self, other: Any) -> Any:
+        if not is_table(other):
+            return NotImplemented
+        result = self.copy()
+        result.update(other)
+        return result
+
+    def __ror__(self, other: Any) -> Any:
+        result = self.copy()
+        result.clear()
+        result.update(other)
+        result.update(self)
+        return result
+
+    def __ior__(self, other: Any) -> Any:
+        self.update(other)
+        return self
+
+    def __eq__(self, other: Any) -> Any:
+        if not is_table(other):
+            return False
+        if len(self) != len(other):
+            return False
+        return all(key in other and other[key] == value for key, value in self.items())
+
+    def __ne__(self, other: Any) -> Any:
+        return not self == other
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __copy__(self) -> Any:
+        return self.copy()
+
+    def __repr__(self) -> str:
+        return "{" + ", ".join([f"{key!r}: {value!r}" for key, value in self.items()]) + "}"
+
+
+class RuntimeDefaultDict(RuntimeDict, example=collections.defaultdict()):
+    """A ``defaultdict``."""
+
+    default_factory: Callable[[], Any] | None
+
+    def __getitem__(self, key: Any) -> Any:
+        position = find(self._dy2st_keys, key)
+        if position >= 0:
+            return self._dy2st_values[position]
+        if self.default_factory is None:
+            raise KeyError(key)
+        value = self.default_factory()
+        self[key] = value
+        return value
+
+    def copy(self) -> Any:
+        return copied(self, made_default(self.default_factory))
+
+    def __repr__(self) -> str:
+        return f"defaultdict({self.default_factory!r}, {RuntimeDict.__repr__(self)})"
+
+
+class RuntimeOrderedDict(RuntimeDict, example=collections.OrderedDict()):
+    """An ``OrderedDict``."""
+
+    def copy(self) -> Any:
+        return copied(self, made(RuntimeOrderedDict))
+
+    def __eq__(self, other: Any) -> Any:
+        if isinstance(other, collections.OrderedDict) and list(self) != list(other):
+            return False
+        return RuntimeDict.__eq__(self, other)
+
+    __hash__ = None
+
+    def __repr__(self) -> str:
+        if not self._dy2st_keys:
+            return "OrderedDict()"
+        if sys.version_info < (3, 12):
+            return f"OrderedDict({list(self.items())!r})"
+        return f"OrderedDict({RuntimeDict.__repr__(self)})"
+
+    def popitem(self, last: bool = True) -> tuple[Any, Any]:
+        if not self._dy2st_keys:
+            raise KeyError("dictionary is empty")
+        position = -1 if last else 0
+        return self._dy2st_keys.pop(position), self._dy2st_values.pop(position)
+
+    def move_to_end(self, key: Any, last: bool = True) -> None:
+        value = self.pop(key)
+        if last:
+            self._dy2st_keys.append(key)
+            self._dy2st_values.append(value)
+        else:
+            self._dy2st_keys.insert(0, key)
+            self._dy2st_values.insert(0, value)
+
+
+class RuntimeCounter(RuntimeDict, example=collections.Counter()):
+    """A ``Counter``."""
+
+    def copy(self) -> Any:
+        return copied(self, made(RuntimeCounter))
+
+    def __getitem__(self, key: Any) -> Any:
+        position = find(self._dy2st_keys, key)
+        return 0 if position < 0 else self._dy2st_values[position]
+
+    def __delitem__(self, key: Any) -> None:
+        position = find(self._dy2st_keys, key)
+        if position >= 0:
+            del self._dy2st_keys[position]
+            del self._dy2st_values[position]
+
+    def update(self, *sources: Any, **named: Any) -> None:
+        for source in (*sources, named):
+            count(self, source, 1)
+
+    def subtract(self, *sources: Any, **named: Any) -> None:
+        for source in (*sources, named):
+            count(self, source, -1)
+
+    def total(self) -> Any:
+        return sum(self._dy2st_values)
+
+    def elements(self) -> Any:
+        found = []
+        for key, count in self.items():
+            for _ in range(count):
+                found.append(key)
+        return iter(found)
+
+    def most_common(self, n: Any = None) -> list[tuple[Any, Any]]:
+        found = sorted(self.items(), key=lambda item: item[1], reverse=True)
+        if n is None:
+            return found
+        return found[: max(n, 0)]
+
+    def __add__(self, other: Any) -> Any:
+        return combined(self, other, lambda mine, others: mine + others)
+
+    def __sub__(self, other: Any) -> Any:
+        return combined(self, other, lambda mine, others: mine - others)
+
+    def __or__(self, other: Any) -> Any:
+        return combined(self, other, lambda mine, others: max(mine, others))
+
+    def __and__(self, other: Any) -> Any:
+        return combined(self, other, lambda mine, others: min(mine, others))
+
+    def __eq__(self, other: Any) -> Any:
+        if not isinstance(other, (collections.Counter, RuntimeCounter)):
+            return RuntimeDict.__eq__(self, other)
+        if any(other[key] != number for key, number in self.items()):
+            return False
+        return all(self[key] == number for key, number in other.items())
+
+    __hash__ = None
+
+    def __repr__(self) -> str:
+        if not self._dy2st_keys:
+            return "Counter()"
+        return "Counter({" + ", ".join([f"{key!r}: {count!r}" for key, count in self.most_common()]) + "})"
+
+
+def count(table: Any, source: Any, sign: int) -> None:
+    """Add to the counts of a ``Counter``, or subtract from them."""
+    if source is None:
+        return
+    if is_mapping(source):
+        for key in source.keys():  # noqa: SIM118
+            table[key] = source[key] * sign + table[key]
+    else:
+        for key in members(source):
+            table[key] = table[key] + sign
+
+
+def combined(table: Any, other: Any, combine: Callable[[Any, Any], Any]) -> Any:
+    """Return what an operator gives of two ``Counter``."""
+    if not isinstance(other, (collections.Counter, RuntimeCounter)):
+        return NotImplemented
+    result = made(RuntimeCounter)
+    for key, number in table.items():
+        found = combine(number, other[key])
+        if found > 0:
+            result[key] = found
+    for key, number in other.items():
+        if key not in table:
+            found = combine(0, number)
+            if found > 0:
+                result[key] = found
+    return result

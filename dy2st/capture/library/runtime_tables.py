@@ -1,0 +1,43 @@
+"""What the dicts and sets of which only the program knows the keys ask of the capture."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dy2st.capture.branching import optional
+from dy2st.capture.collections import made_tables, runtime_tables
+from dy2st.capture.library.registry import handles
+from dy2st.capture.session.session import Session
+from dy2st.capture.values.abstract_objects import AbstractKeys
+
+
+@handles(runtime_tables.find)
+def _find(session: Session, keys: list[Any], key: Any) -> Any:
+    return made_tables.find(session, keys, key)
+
+
+@handles(runtime_tables.made)
+def _made(session: Session, kind: type[Any]) -> Any:
+    return made_tables.empty(session, kind)
+
+
+@handles(runtime_tables.made_default)
+def _made_default(session: Session, factory: Any) -> Any:
+    result = made_tables.empty(session, runtime_tables.RuntimeDefaultDict)
+    result.default_factory = factory
+    return result
+
+
+@handles(runtime_tables.shown)
+def _shown(session: Session, table: Any, name: str) -> Any:
+    return optional.view(table, name)
+
+
+@handles(runtime_tables.is_runtime)
+def _is_runtime(session: Session, value: Any) -> bool:
+    return isinstance(value, AbstractKeys)
+
+
+@handles(runtime_tables.members)
+def _members(session: Session, items: Any) -> Any:
+    return items._dy2st_keys if isinstance(items, AbstractKeys) else items

@@ -1,0 +1,53 @@
+"""Where the code makes dicts and sets: one that gets a key of which nobody knows more is one of the program from there on.
+
+counts = {}                     the capture begins again, and what is made here is two lists of the program
+for v in x.tolist():            (see :mod:`~dy2st.capture.collections.runtime_tables`)
+    counts[v] = 1
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from dy2st.capture.session.session import Session
+from dy2st.capture.values.signals import NeedsApart, NeedsTable
+
+
+def note(session: Session, made: Any) -> None:
+    """Note where a dict or set has been made, which is made now."""
+    trait = _here(session, made)
+    if trait is not None:
+        session.allocations.sites[id(made)] = made, (trait,)
+
+
+def is_wanted(session: Session, made: Any) -> bool:
+    """Tell whether what is made here has to be one of the program."""
+    return bool(session.traits.apart) and _here(session, made) in session.traits.apart
+
+
+def require(session: Session, table: Any, error: Exception) -> NoReturn:
+    """Have a dict or set be one of the program.
+
+    Args:
+        table: the dict, or the set.
+        error: what is wrong where that cannot be.
+
+    Raises:
+        NeedsApart: the capture has to begin again, for it is made otherwise.
+        NeedsTable: the same of one from outside.
+        Exception: nobody knows where it is made.
+    """
+    source = session.tracker.source_of(table)
+    if source is not None and source.name not in session.outside.tables and id(table) not in session.tracker.given:
+        raise NeedsTable(source.name, None, error)
+    _, traits = session.allocations.sites.get(id(table), (None, ()))
+    wanted = next((trait for trait in traits if trait not in session.traits.apart), None)
+    if wanted is None:
+        raise error
+    raise NeedsApart(wanted)
+
+
+def _here(session: Session, made: Any) -> str | None:
+    location = session.position.locate()
+    kind = type(getattr(made, "example", made)).__name__
+    return None if location is None else f"a {kind} of the program: {location.file}:{location.line}"
