@@ -26,6 +26,7 @@ from dy2st.capture.looping import spreading
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts.text import percent
 from dy2st.capture.values.abstract_objects import AbstractTuple
+from dy2st.capture.values.symbolic import TaggedUnion
 from dy2st.constructs.context import Context
 from dy2st.constructs.registry import Phase, operator, rewrites
 
@@ -78,10 +79,26 @@ def spread(value: Any) -> Any:
     return value if session is None else spreading.spread(session, value)
 
 
+def _over_lists(session: Session | None, use: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+    """Return what an operator gives where a side may be one of several lists or tuples; ``NotImplemented`` for any other."""
+    if session is None:
+        return NotImplemented
+    if _may_be_sequence(left):
+        return session.over(left, lambda option: use(option, right))
+    return session.over(right, lambda option: use(left, option)) if _may_be_sequence(right) else NotImplemented
+
+
+def _may_be_sequence(value: Any) -> bool:
+    """Tell whether a value is one of several, and a list or tuple is among them."""
+    return isinstance(value, TaggedUnion) and any(isinstance(one, (list, tuple, AbstractTuple)) for one in value.options.values())
+
+
 @operator("add")
 def add(left: Any, right: Any) -> Any:
     """Return `left + right`."""
     session = current()
+    if (result := _over_lists(session, add, left, right)) is not NotImplemented:
+        return result
     if session is not None and isinstance(left, list) and isinstance(right, list):
         return lists.concat(session, left, right)
     if session is not None and tuples.are(left, right):
@@ -93,6 +110,8 @@ def add(left: Any, right: Any) -> Any:
 def mul(left: Any, right: Any) -> Any:
     """Return `left * right`."""
     session = current()
+    if (result := _over_lists(session, mul, left, right)) is not NotImplemented:
+        return result
     for items, times in ((left, right), (right, left)):
         if session is not None and isinstance(items, list):
             return lists.repeat(session, items, times)

@@ -448,3 +448,15 @@ def test_exports_are_refused(format, tmp_path):
     static = dy2st.to_static(f, input_spec=[InputSpec([None], "int64")])
     with pytest.raises(dy2st.errors.ExportError):
         dy2st.export(static, str(tmp_path / "out"), format, inputs=[XS[0]])
+
+
+def test_lists_under_keys_are_added_to():
+    def grouped(x):
+        groups, grams, rows = {}, {}, x.tolist()
+        for v in rows:
+            groups[v] = groups.get(v, []) + [v * 2]
+        for gram in zip(rows, rows[1:], rows[2:]):
+            grams[gram[:-1]] = grams.get(gram[:-1], []) + [gram[-1]]
+        return groups, grams, groups.get(rows[0], ()) * 2, [0] + groups.get(rows[1], [7])
+
+    agree(grouped, [(torch.tensor(row),) for row in ([3, 1, 3, 2], [0, 0, 0, 0], [5, 4, 3, 2], [-1, 7, -1, 9])])
