@@ -557,6 +557,65 @@ def walrus(x):
     return out
 
 
+def last_item_of_few(x):
+    d, n, out = {}, int(x[-1]), []
+    for v in x.tolist():
+        if len(d) > 1:
+            out.append(d.popitem()[1])
+            d[v % 4] = 7
+        else:
+            d.update({n: v})
+        n = n + d.setdefault(v % 4, v)
+    return d, n, out
+
+
+def counts_of_a_dict(x):
+    d, n = Counter(), int(x[0])
+    for v in x.tolist():
+        d.update({n: v})
+        n = n + d[v] % 3
+    return d, n
+
+
+def set_replaced_in_a_branch(x):
+    d = set()
+    for v in x.tolist():
+        if v > 4:
+            d = set()
+        d.add(v)
+    return sorted(d), d
+
+
+def set_combined_in_a_loop(x):
+    d = {3}
+    for v in x.tolist():
+        d = d & {3, v % 4, v}
+        d |= {v + 1}
+        if v in d:
+            d -= {v % 4, 3}
+    return d, len(d)
+
+
+def set_of_few_or_many(x):
+    d, n = set(), int(x[-1])
+    for v in x.tolist():
+        if v > 5:
+            d |= {3, v % 4}
+        else:
+            d.add(v % 4)
+            d |= {n, v}
+        d -= {v % 3}
+    return d
+
+
+def dict_or_table(x):
+    d, e = {"a": 1}, {}
+    e[int(x[0])] = 2
+    if x[1] > 4:
+        d = e
+    return d, len(d)
+
+
 PROGRAMS = [
     counted,
     key_error,
@@ -631,6 +690,12 @@ PROGRAMS = [
     same_line,
     returned_twice,
     walrus,
+    last_item_of_few,
+    counts_of_a_dict,
+    set_replaced_in_a_branch,
+    set_combined_in_a_loop,
+    set_of_few_or_many,
+    dict_or_table,
 ]
 
 

@@ -169,6 +169,23 @@ LISTS: dict[str, list[Any]] = {
     "copy and concat": [(control.list_copy,), (control.list_concat, [4]), (control.list_concat, "list")],
     "concat with a tuple": [(control.list_concat, (4,))],
     "order and take": [(control.list_order, True), (control.list_take, [2, 0, -1])],
+    "find": [(control.list_find, key) for key in (1, 2.0, True, 7, 2.5, "a", None, (1, 2))],
+    "find among others": [
+        (control.list_assign, slice(None), [1, 2.5, None, (1, (2.0, None)), (1, 2, 3), 2**62 + 1, False]),
+        *((control.list_find, key) for key in (2.5, (1.0, (2, None)), (1, 2), None, 0, float(2**62), 2**62 + 1, (1, 2, 4))),
+    ],
+    "find again and again": [
+        *((control.list_append, number) for number in range(4, 40)),
+        *((control.list_find, number % 45) for number in range(0, 120, 3)),
+        (control.list_delete, 5),
+        *((control.list_find, number) for number in (4, 5, 6, 39, 40)),
+        (control.list_append, 77),
+        *((control.list_find, number % 80) for number in range(0, 400, 7)),
+        (control.list_set, 3, 500),
+        *((control.list_find, number) for number in (4, 6, 77, 500)),
+        (control.list_append, "text"),
+        *((control.list_find, number) for number in (39, 77, 500, 501, "text", 6.0)),
+    ],
     "repeat": [(control.list_repeat, 2)],
     "text": [(control.list_append, "a"), (control.list_get, 3), (control.list_pop,)],
 }

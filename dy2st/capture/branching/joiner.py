@@ -12,6 +12,7 @@ import torch
 from dy2st import errors
 from dy2st.capture.branching.sides import Sides
 from dy2st.capture.diagnostics.access_path import access_path
+from dy2st.capture.objects import table_sites
 from dy2st.capture.objects.uniting import with_parts
 from dy2st.capture.recording.block import BlockBuilder
 from dy2st.capture.session.chosen_tuples import part_of
@@ -251,6 +252,7 @@ class Joiner:
             self._need_list(place, a, b)
             raise self._mismatch(place, a, b, error) from None
         except mismatches.Mismatch as error:
+            table_sites.unite(self.session, (a, b))
             raise self._mismatch(place, a, b, error) from None
         results: list[Any] = []
         value = abstract_values.fresh(kind, self.session, results)

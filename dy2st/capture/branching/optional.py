@@ -19,6 +19,7 @@ from dy2st.capture.branching import keys, unions
 from dy2st.capture.branching.assertions import check
 from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.environment.users_code import has_own
+from dy2st.capture.objects import table_sites
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, need
 from dy2st.capture.values import storage
@@ -179,6 +180,8 @@ def pop_item(session: Session, table: dict[Any, Any], last: bool = True) -> tupl
 
 def pop(session: Session, table: dict[Any, Any], key: Any, *default: Any) -> Any:
     """Return ``table.pop(key)``, with or without a default."""
+    if keys.is_any(session, key):  # one of the keys, of which there are too many to tell which
+        table_sites.require(session, table, keys.refused(session, key, "is taken out of a dict"))
     stored = dict.get(table, key, _ABSENT)
     if stored is _ABSENT:
         return storage.base_of(table).pop(table, key, *default)

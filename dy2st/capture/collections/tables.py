@@ -13,6 +13,7 @@ from dy2st.capture.attributes.holders import is_librarys
 from dy2st.capture.branching import keys, lookup, optional, tensor_keys, unions
 from dy2st.capture.branching.branch import capture_if
 from dy2st.capture.collections import made_tables
+from dy2st.capture.containers import wide_dicts
 from dy2st.capture.environment.users_code import has_own
 from dy2st.capture.looping import iteration
 from dy2st.capture.looping.truth import truth
@@ -20,7 +21,7 @@ from dy2st.capture.objects import construction, table_sites
 from dy2st.capture.operators import comparisons
 from dy2st.capture.session.session import Session, current
 from dy2st.capture.values import storage
-from dy2st.capture.values.abstract_objects import AbstractSet, AbstractTable
+from dy2st.capture.values.abstract_objects import AbstractSet, AbstractTable, is_dict
 from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.symbolic import TaggedUnion, may_be_undefined
 from dy2st.capture.writes.places import ContentsPlace, ItemPlace
@@ -186,7 +187,7 @@ def update(session: Session, table: Any, /, *sources: Any, subtracts: bool = Fal
             session.places.write(ContentsPlace(table))
             (table.subtract if subtracts else table.update)(source)
         elif isinstance(table, collections.Counter):
-            is_mapping = not isinstance(source, (dict, list, tuple)) and _is_special(session, dict, source)
+            is_mapping = not isinstance(source, (dict, list, tuple, AbstractTable)) and _is_special(session, dict, source)
             counts = create(session, dict, (source,), {}) if is_mapping else source
             _count(session, table, counts, -1 if subtracts else 1)
         else:
@@ -270,8 +271,10 @@ def _count(session: Session, table: Any, source: Any, sign: int) -> None:
     def count(key: Any, times: Any = 1) -> None:
         _put_one(session, table, key, times, functools.partial(_counted, table, key, sign))
 
-    if not isinstance(source, Mapping):
-        _for_each(session, source, count)
+    if is_dict(source):
+        _for_each(session, optional.view(source, "items"), lambda pair: count(*pair))
+    elif not isinstance(source, Mapping):
+        _for_each(session, wide_dicts.in_any_order(session, source), count)
     elif optional.is_wide(session, source) or session.blocks.key_orders.asks(source) is not None:
         _for_each(session, optional.view(source, "items"), lambda pair: count(*pair))
     else:

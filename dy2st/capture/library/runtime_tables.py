@@ -7,8 +7,9 @@ from typing import Any
 from dy2st.capture.branching import optional
 from dy2st.capture.collections import made_tables, runtime_tables
 from dy2st.capture.library.registry import handles
+from dy2st.capture.objects import table_sites
 from dy2st.capture.session.session import Session
-from dy2st.capture.values.abstract_objects import AbstractKeys
+from dy2st.capture.values.abstract_objects import AbstractKeys, AbstractSet
 
 
 @handles(runtime_tables.find)
@@ -40,4 +41,6 @@ def _is_runtime(session: Session, value: Any) -> bool:
 
 @handles(runtime_tables.members)
 def _members(session: Session, items: Any) -> Any:
+    if optional.has_optional(items) and isinstance(items, AbstractSet):
+        table_sites.unite(session, (items,))
     return items._dy2st_keys if isinstance(items, AbstractKeys) else items

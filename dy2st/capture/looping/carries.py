@@ -13,6 +13,7 @@ from dy2st import errors, names
 from dy2st.capture.branching.joiner import container_at
 from dy2st.capture.containers import grown_lists, tuples
 from dy2st.capture.diagnostics.access_path import access_path
+from dy2st.capture.objects import table_sites
 from dy2st.capture.session.chosen_tuples import Path
 from dy2st.capture.session.session import Session
 from dy2st.capture.types import abstract_values, lattice, mismatches, value_types
@@ -345,6 +346,7 @@ def _join(carry: Carry, before: value_types.Type, after: value_types.Type) -> va
 
 def _need_list(session: Session, place: Place, values: Iterable[Any], error: mismatches.Mismatch) -> bool:
     """Have a Python list among what a place holds become a list of the program, if that is what is missing; whether one has."""
+    table_sites.unite(session, values)
     lists = [place.owner] if isinstance(place, ContentsPlace) else [items for value in values for items in _lists_in(value)]
     known = [session.lists.of(items) for items in lists]
     if isinstance(error, mismatches.LengthMismatch) or any(known):

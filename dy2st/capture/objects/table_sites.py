@@ -7,10 +7,13 @@ for v in x.tolist():            (see :mod:`~dy2st.capture.collections.runtime_ta
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from dy2st.capture.session.session import Session
+from dy2st.capture.values.abstract_objects import AbstractSet, AbstractTable
 from dy2st.capture.values.signals import NeedsApart, NeedsTable
+from dy2st.capture.values.symbolic import options_of
 
 
 def note(session: Session, made: Any) -> None:
@@ -45,6 +48,22 @@ def require(session: Session, table: Any, error: Exception) -> NoReturn:
     if wanted is None:
         raise error
     raise NeedsApart(wanted)
+
+
+def unite(session: Session, values: Iterable[Any]) -> None:
+    """Have dicts and sets be those of the program where one value cannot stand for all of some values otherwise.
+
+    Raises:
+        NeedsApart: the capture has to begin again, for one is made otherwise.
+    """
+    options = [option for value in values for option in options_of(value)]
+    has_table = any(isinstance(option, AbstractTable) for option in options)
+    for option in options:
+        if isinstance(option, AbstractSet) or (has_table and isinstance(option, dict)):
+            _, traits = session.allocations.sites.get(id(option), (None, ()))
+            for trait in traits:
+                if trait not in session.traits.apart:
+                    raise NeedsApart(trait)
 
 
 def _here(session: Session, made: Any) -> str | None:

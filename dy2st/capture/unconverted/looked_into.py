@@ -16,6 +16,7 @@ import torch
 
 from dy2st.capture.attributes import attribute_tables, special_methods
 from dy2st.capture.branching import optional
+from dy2st.capture.collections import runtime_tables
 from dy2st.capture.collections.deques import CapturedDeque
 from dy2st.capture.collections.tables import FAMILY
 from dy2st.capture.environment.users_code import has_own
@@ -142,6 +143,7 @@ _OF_OBJECTS: tuple[Any, ...] = (
     getattr, setattr, hasattr, delattr, isinstance, type, vars, operator.is_, operator.is_not, operator.setitem, operator.getitem,
     operator.delitem, functools.reduce, next, torch.utils.checkpoint.checkpoint,
     *_OBJECTS_OWN, object.__getattribute__, type.__getattribute__, super, id, callable, min, max, itertools.repeat,
+    runtime_tables.members, runtime_tables.is_runtime,
     operator.iadd, operator.iand, operator.iconcat, operator.imul, operator.ior, operator.isub, operator.ixor,
 )  # fmt: skip
 """What asks for the object, or passes it on; of those that look into it, the statements know how."""

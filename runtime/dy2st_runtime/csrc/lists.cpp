@@ -20,6 +20,13 @@ bool give_none(const Instruction& instruction, Frame& frame) {
 }
 
 std::vector<Value>* list_of(const Value& value) { return is_native_list(value) ? &value.items().values : nullptr; }
+
+// The same, of a list whose items are about to change their places.
+std::vector<Value>* changed_list_of(const Value& value) {
+  if (is_native_list(value)) value.items().positions.reset();
+  return list_of(value);
+}
+
 std::vector<Value>* sequence_of(const Value& value) { return is_native_sequence(value) ? &value.items().values : nullptr; }
 
 bool index_of(const Value& value, size_t size, size_t& to) {
@@ -62,7 +69,7 @@ bool extend(const Instruction& instruction, Frame& frame) {
 }
 
 bool insert(const Instruction& instruction, Frame& frame) {
-  auto* items = list_of(input(instruction, frame, 0));
+  auto* items = changed_list_of(input(instruction, frame, 0));
   const Value& at = input(instruction, frame, 1);
   if (items == nullptr || !at.is(Kind::Int)) return false;
   const int64_t size = static_cast<int64_t>(items->size());
@@ -73,7 +80,7 @@ bool insert(const Instruction& instruction, Frame& frame) {
 }
 
 bool set(const Instruction& instruction, Frame& frame) {
-  auto* items = list_of(input(instruction, frame, 0));
+  auto* items = changed_list_of(input(instruction, frame, 0));
   size_t index = 0;
   if (items == nullptr || !index_of(input(instruction, frame, 1), items->size(), index)) return false;
   Value given(input(instruction, frame, 2));
@@ -82,7 +89,7 @@ bool set(const Instruction& instruction, Frame& frame) {
 }
 
 bool remove(const Instruction& instruction, Frame& frame) {
-  auto* items = list_of(input(instruction, frame, 0));
+  auto* items = changed_list_of(input(instruction, frame, 0));
   size_t index = 0;
   if (items == nullptr || !index_of(input(instruction, frame, 1), items->size(), index)) return false;
   const Value dropped = std::move((*items)[index]);
@@ -91,7 +98,7 @@ bool remove(const Instruction& instruction, Frame& frame) {
 }
 
 bool pop(const Instruction& instruction, Frame& frame) {
-  auto* items = list_of(input(instruction, frame, 0));
+  auto* items = changed_list_of(input(instruction, frame, 0));
   if (items == nullptr || items->empty()) return false;
   size_t index = items->size() - 1;
   if (instruction.inputs.size() > 1 && !index_of(input(instruction, frame, 1), items->size(), index)) return false;
@@ -102,7 +109,7 @@ bool pop(const Instruction& instruction, Frame& frame) {
 }
 
 bool clear(const Instruction& instruction, Frame& frame) {
-  auto* items = list_of(input(instruction, frame, 0));
+  auto* items = changed_list_of(input(instruction, frame, 0));
   if (items == nullptr) return false;
   std::vector<Value> dropped;
   dropped.swap(*items);
@@ -110,7 +117,7 @@ bool clear(const Instruction& instruction, Frame& frame) {
 }
 
 bool reverse(const Instruction& instruction, Frame& frame) {
-  auto* items = list_of(input(instruction, frame, 0));
+  auto* items = changed_list_of(input(instruction, frame, 0));
   if (items == nullptr) return false;
   std::reverse(items->begin(), items->end());
   return give_none(instruction, frame);
@@ -203,16 +210,40 @@ Match match(const Value& key, const Value& other) {
   return Match::Yes;
 }
 
+// Whether a whole number was looked up in a map of the items, which is worth making once many have been looked at.
+bool find_mapped(Items& items, int64_t key, int64_t& to) {
+  const auto& values = items.values;
+  if (items.positions == nullptr) items.positions = std::make_unique<Positions>();
+  Positions& positions = *items.positions;
+  if (positions.known == 0 && positions.searched < 4 * values.size()) return false;
+  for (; positions.known < values.size(); ++positions.known) {
+    const Value& value = values[positions.known];
+    if (!value.is(Kind::Int)) return false;
+    positions.first.emplace(value.as_int(), positions.known);
+  }
+  const auto found = positions.first.find(key);
+  to = found == positions.first.end() ? -1 : static_cast<int64_t>(found->second);
+  return true;
+}
+
 bool find(const Instruction& instruction, Frame& frame) {
-  const auto* keys = list_of(input(instruction, frame, 0));
+  const Value& given = input(instruction, frame, 0);
+  const auto* keys = list_of(given);
   if (keys == nullptr) return false;
   const Value& key = input(instruction, frame, 1);
-  for (size_t index = 0; index < keys->size(); ++index) {
+  constexpr size_t few = 16;
+  int64_t position = -1;
+  if (key.is(Kind::Int) && keys->size() > few && find_mapped(given.items(), key.as_int(), position)) {
+    give(instruction, frame, Value::of(position));
+    return true;
+  }
+  for (size_t index = 0; index < keys->size() && position < 0; ++index) {
     const Match found = match(key, (*keys)[index]);
     if (found == Match::Unknown) return false;
-    if (found == Match::Yes) return give(instruction, frame, Value::of(static_cast<int64_t>(index))), true;
+    if (found == Match::Yes) position = static_cast<int64_t>(index);
   }
-  give(instruction, frame, Value::of(int64_t{-1}));
+  if (given.items().positions != nullptr) given.items().positions->searched += position < 0 ? keys->size() : static_cast<size_t>(position);
+  give(instruction, frame, Value::of(position));
   return true;
 }
 

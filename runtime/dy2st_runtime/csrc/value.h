@@ -4,6 +4,8 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -127,6 +129,13 @@ class Value {
   };
 };
 
+// Where whole numbers stand in a list that is searched again and again.
+struct Positions {
+  std::unordered_map<int64_t, size_t> first;
+  size_t known = 0;  // so many items of the list are in the map
+  size_t searched = 0;  // so many items have been looked at one by one
+};
+
 // The items of a list or tuple; belongs to one run, so its count is not atomic. Once Python code has seen a list, the list of
 // Python that it saw is the list from then on, and Python does what is done with it.
 struct Items {
@@ -134,6 +143,7 @@ struct Items {
   Object* python = nullptr;
   int64_t count = 1;
   bool is_size = false;
+  std::unique_ptr<Positions> positions;  // of the items as they are
 };
 
 inline bool is_native_list(const Value& value) { return value.is(Kind::List) && value.items().python == nullptr; }
