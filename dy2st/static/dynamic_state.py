@@ -240,16 +240,21 @@ def _note(guard: Guard, now: Any, results: dict[str, Dims]) -> None:
             results[name] = (results.get(name) or frozenset()) | dims
     elif guard.kind == "array" and type(now) is np.ndarray and not guard.check(now):
         results[name] = None
-    elif guard.kind in ("keys", "contents") and type(now) is list and not guard.check(now) and _is_longer(guard.value, now):
+    elif guard.kind in ("keys", "contents") and type(now) is list and not guard.check(now) and _is_of_any_length(guard.value, now):
         if results.get(name) != ITEMS:
             results[name] = LENGTH
     elif guard.kind == "contents" and not guard.check(now):
         results.update(_in_table(name, before, now))
 
 
-def _is_longer(before: Any, now: list[Any]) -> bool:
-    """Tell whether a list has become longer; ``before`` is what was in it, or how long it was."""
-    return len(now) > (before if isinstance(before, int) else len(before))
+def _is_of_any_length(before: Any, now: list[Any]) -> bool:
+    """Tell whether a list has become longer or shorter, or is too long for its items to be inputs of their own.
+
+    Args:
+        before: what was in it, or how long it was.
+        now: the list.
+    """
+    return len(now) != (before if isinstance(before, int) else len(before)) or len(now) > _MOST
 
 
 def _in_table(name: str, before: Any, now: Any) -> Iterable[tuple[str, None]]:

@@ -616,6 +616,65 @@ def dict_or_table(x):
     return d, len(d)
 
 
+def set_alias(x):
+    a = set()
+    b = a
+    a |= {int(x[0])}
+    return sorted(b), a is b
+
+
+def set_alias_changed_twice(x):
+    a = {1, 3}
+    b = a
+    a &= {int(x[0]), 1}
+    c = a
+    a ^= {int(x[1])}
+    return sorted(b), sorted(c), a is b
+
+
+def dict_alias(x):
+    a = {}
+    b = a
+    a |= {int(x[0]): 1}
+    return b, a is b
+
+
+def counter_alias(x):
+    a = Counter()
+    b = a
+    a += Counter(x.tolist())
+    a -= Counter([3])
+    a |= Counter([int(x[0])] * 5)
+    return b, a is b
+
+
+def counter_alias_cut(x):
+    a = Counter(x.tolist())
+    b = a
+    a &= Counter([3, 3, 5])
+    return b, a is b
+
+
+def ordered_alias(x):
+    a = OrderedDict()
+    b = a
+    a |= {int(x[0]): 1}
+    return b, a is b
+
+
+def sets_combined_with_known_ones(x):
+    s = set(x.tolist())
+    return (
+        sorted({1, 2} | s),
+        sorted({1, 3} & s),
+        sorted({1, 3, 9} - s),
+        sorted({1, 3} ^ s),
+        sorted(frozenset([1, 7]) | s),
+        sorted({1: 2}.keys() & s),
+        sorted({1: 2}.keys() - s),
+    )
+
+
 PROGRAMS = [
     counted,
     key_error,
@@ -690,6 +749,13 @@ PROGRAMS = [
     same_line,
     returned_twice,
     walrus,
+    set_alias,
+    set_alias_changed_twice,
+    dict_alias,
+    counter_alias,
+    counter_alias_cut,
+    ordered_alias,
+    sets_combined_with_known_ones,
     last_item_of_few,
     counts_of_a_dict,
     set_replaced_in_a_branch,

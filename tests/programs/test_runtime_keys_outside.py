@@ -262,7 +262,30 @@ class Mixed(Base):
         return len(self.d), self.d["x"]
 
 
+class ChangedInPlace(Base):
+    def __init__(self):
+        super().__init__()
+        self.d = set()
+
+    def forward(self, x):
+        d, n = self.d, int(x[0])
+        d -= {n + 1}
+        for value in x.tolist():
+            d |= {value}
+        d &= {n, 7, 5}
+        return len(d), d is self.d
+
+
+class MergedInPlace(Base):
+    def forward(self, x):
+        d = self.d
+        d |= {int(x[0]): 1}
+        return len(d), d is self.d
+
+
 MODULES = [
+    ChangedInPlace,
+    MergedInPlace,
     Counted,
     Boxes,
     Alias,

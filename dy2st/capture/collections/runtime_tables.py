@@ -12,11 +12,20 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from dy2st.capture.values.abstract_objects import AbstractKeys, AbstractTable
+from dy2st.errors import CaptureError
+
+
+def _refused(use: str) -> CaptureError:
+    """Return the error for code that is not converted: converted code has a handler for what asks for the lists."""
+    return CaptureError(
+        f"a dict or set of which only the program knows the keys {use} in code that was not converted",
+        fix="do it in converted code, or with a list: sorted(table)",
+    )
 
 
 def find(keys: list[Any], key: Any) -> int:
     """Return the position of a key as a dict finds it; -1 if it is not there."""
-    return next((position for position, other in enumerate(keys) if other == key), -1)
+    raise _refused("is searched")
 
 
 def made(kind: Any) -> Any:
@@ -42,8 +51,7 @@ def copied(table: Any, result: Any) -> Any:
 
 def shown(table: Any, name: str) -> Any:
     """Return what ``keys()``, ``values()`` or ``items()`` give of a table."""
-    table = dict(zip(table._dy2st_keys, table._dy2st_values))
-    return getattr(table, name)()
+    raise _refused("is iterated")
 
 
 def is_mapping(source: Any) -> bool:
@@ -304,6 +312,28 @@ class RuntimeCounter(RuntimeDict, example=collections.Counter()):
     def __and__(self, other: Any) -> Any:
         return combined(self, other, lambda mine, others: min(mine, others))
 
+    def __iadd__(self, other: Any) -> Any:
+        for key, number in other.items():
+            self[key] = self[key] + number
+        return positive(self)
+
+    def __isub__(self, other: Any) -> Any:
+        for key, number in other.items():
+            self[key] = self[key] - number
+        return positive(self)
+
+    def __ior__(self, other: Any) -> Any:
+        for key, number in other.items():
+            if number > self[key]:
+                self[key] = number
+        return positive(self)
+
+    def __iand__(self, other: Any) -> Any:
+        for key, number in self.items():
+            if other[key] < number:
+                self[key] = other[key]
+        return positive(self)
+
     def __eq__(self, other: Any) -> Any:
         if not isinstance(other, (collections.Counter, RuntimeCounter)):
             return RuntimeDict.__eq__(self, other)
@@ -329,6 +359,13 @@ def count(table: Any, source: Any, sign: int) -> None:
     else:
         for key in members(source):
             table[key] = table[key] + sign
+
+
+def positive(table: Any) -> Any:
+    """Take out what a ``Counter`` has no more of; gives the counter."""
+    for key in [key for key, number in table.items() if not number > 0]:
+        del table[key]
+    return table
 
 
 def combined(table: Any, other: Any, combine: Callable[[Any, Any], Any]) -> Any:

@@ -40,6 +40,7 @@ def take(session: Session, table: AbstractTable, value: Any) -> None:
         session.outside.add_state(State(StateSlot(part.name, "list"), part, step(value), items))
         expected = "is empty" if kind is None else f"is of {mismatches.text(kind)}"
         session.tracker.guards.add(part, "fits", functools.partial(kinds_of_items.fit, kind), expected)
+        session.tracker.know(items.items, part)
         setattr(table, name, items.items)
     session.outside.tables_met.append((source, table, kinds))
 

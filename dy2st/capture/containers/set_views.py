@@ -14,7 +14,7 @@ from typing import Any
 from dy2st.capture.branching import optional
 from dy2st.capture.branching.optional import RuntimeView
 from dy2st.capture.session.session import Session
-from dy2st.capture.values.abstract_objects import AbstractSet
+from dy2st.capture.values.abstract_objects import AbstractSet, AbstractTable
 from dy2st.capture.values.dict_views import is_view, name_of
 from dy2st.capture.values.symbolic import TaggedUnion
 from dy2st.capture.values.texts import Text
@@ -47,7 +47,7 @@ def takes(function: Callable[[Any, Any], Any], left: Any, right: Any) -> bool:
 
 
 def _is_taken(value: Any) -> bool:
-    return isinstance(value, (TaggedUnion, set, frozenset, AbstractSet, RuntimeView, *_ITERATED)) or is_view(value)
+    return isinstance(value, (TaggedUnion, set, frozenset, AbstractSet, AbstractTable, RuntimeView, *_ITERATED)) or is_view(value)
 
 
 def combined(session: Session, function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:

@@ -21,7 +21,7 @@ Kinds = tuple[value_types.Type | None, value_types.Type | None]
 """The types of the keys, and of what is under them; ``None`` where there is nothing."""
 
 _CONSTANTS = (type(None), enum.Enum, torch.dtype, torch.device)
-_NUMBERS = (bool, int, float)
+_NUMBERS = {"bool": bool, "int": int, "float": float}
 
 
 def of(table: Any) -> Kinds | None:
@@ -49,7 +49,7 @@ def of_items(items: Sequence[Any]) -> value_types.Type | None:
 
 
 def _kind_of(value: Any) -> value_types.Type:
-    if type(value) in _NUMBERS:
+    if type(value) in _NUMBERS.values():
         return value_types.NumberType(type(value).__name__)
     if type(value) is str:
         return value_types.StringType()
@@ -80,7 +80,7 @@ def lasting(kind: value_types.Type | None) -> value_types.Type | None:
     match kind:
         case None | value_types.NumberType() | value_types.StringType():
             return kind
-        case value_types.SameType(value) if isinstance(value, _CONSTANTS) or type(value) in (*_NUMBERS, str):
+        case value_types.SameType(value) if isinstance(value, _CONSTANTS) or type(value) in (*_NUMBERS.values(), str):
             return kind
         case value_types.TaggedUnionType(options):
             return value_types.TaggedUnionType(tuple(map(lasting, options)))
@@ -99,14 +99,14 @@ def fit(kind: value_types.Type | None, items: Any) -> bool:
     if not isinstance(items, list) or forward_ad._current_level >= 0:
         return False
     if isinstance(kind, value_types.NumberType):
-        return {type(item).__name__ for item in items} <= {kind.kind}
+        return set(map(type, items)) <= {_NUMBERS[kind.kind]}
     return all(_fits(kind, item) for item in items)
 
 
 def _fits(kind: value_types.Type | None, value: Any) -> bool:
     match kind:
         case value_types.NumberType(name):
-            return type(value).__name__ == name
+            return type(value) is _NUMBERS[name]
         case value_types.StringType():
             return type(value) is str
         case value_types.SameType(known):
