@@ -7,6 +7,7 @@ raises, an operation before that keeps what would have to be written, and whoeve
 from __future__ import annotations
 
 import contextlib
+import itertools
 import operator
 import threading
 import warnings
@@ -74,6 +75,8 @@ class Recorder:
         self._last: fx.Node | None = None
         self._seen: tuple[Any, ...] = ()
         """When it was called last: the block, how much had been written, and what was in variables from outside."""
+        self._made, self._has_module = 0, False
+        """Of how many objects that the code has made it is known whether one is a module, and whether one is."""
 
     def __call__(self) -> None:
         is_same, number = self._is_last_seen(self._look()), len(self._session.builder.graph.nodes)
@@ -85,8 +88,7 @@ class Recorder:
 
     def _look(self) -> tuple[Any, ...]:
         session = self._session
-        entries = session.blocks.undo_log_until_now().entries.values()
-        variables = (entry.place for entry in entries if isinstance(entry.place, (CellPlace, ItemPlace)))
+        variables = (place for place in session.blocks.places_written() if isinstance(place, (CellPlace, ItemPlace)))
         held = tuple(place.read() for place in variables if not session.places.is_local(place))
         counts = session.places.changes, session.blocks.key_orders.changes, len(session.outside.tables_met)
         return session.builder.graph, *counts, *held
@@ -94,10 +96,17 @@ class Recorder:
     def _is_last_seen(self, seen: tuple[Any, ...]) -> bool:
         """Tell whether nothing can have been written since the last record, and that is in the block that runs now."""
         is_there = self._last is None or (not self._last._erased and self._last.graph is self._session.builder.graph)
-        made = self._session.allocations.created.values()
-        if any(isinstance(value, torch.nn.Module) for value in made):
+        if self._makes_modules():
             return False  # its class fills it past what counts
         return is_there and len(seen) == len(self._seen) and all(map(operator.is_, seen, self._seen))
+
+    def _makes_modules(self) -> bool:
+        """Tell whether the code has made a module."""
+        made = self._session.allocations.created.values()
+        new = itertools.islice(reversed(made), len(made) - self._made)
+        self._has_module |= any(isinstance(value, torch.nn.Module) for value in new)
+        self._made = len(made)
+        return self._has_module
 
     def _record(self) -> None:
         written, outputs, missed = results.until_now(self._session)

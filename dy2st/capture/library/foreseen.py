@@ -242,7 +242,8 @@ def _attempted(foreseen: Foreseen, kinds: Kinds, function: Any, args: Any, kwarg
     with foreseen.alone(), session.checks.held() as emit, session.blocks.nested(()) as region:
         result = function(*args, **kwargs)
         session.checks.emit()
-        builder, learned = region.builder, session.shapes.facts()
+        builder, learned = region.builder, session.shapes.learned_since(region.facts)
+    outside = session.shapes.facts()
     in_place = bool(args) and result is args[0]
     results: Sequence[Any] = () if in_place else tuple(result) if isinstance(result, (tuple, list)) else (result,)
     block = builder.finish(tuple(results))
@@ -257,7 +258,8 @@ def _attempted(foreseen: Foreseen, kinds: Kinds, function: Any, args: Any, kwarg
     session.builder.bind((failure, said, *results), node)
     for number, kind in enumerate(kinds, 1):
         foreseen.test(failure != number, functools.partial(kind, Text.of(said)))
-    session.shapes.forget_since(learned)  # where it has not failed, its sizes fit
+    session.shapes.forget_since(outside)
+    session.shapes.learn_again(learned)  # where it has not failed, its sizes fit
     with foreseen.alone():
         emit()
     return result

@@ -69,6 +69,8 @@ class Carry:
     """How often an iteration has left there what is of a greater depth."""
     keeps_older: bool = False
     """Whether containers that are older than the loop stay the objects that they are, beside those that iterations make."""
+    is_recalled: bool = False
+    """Whether an earlier look at the code around the loop has shown that it is carried, not yet one at this loop."""
 
     def stays(self, session: Session) -> Callable[[Any], bool]:
         """Tell whether a container stays the object that it is."""
@@ -100,6 +102,12 @@ class Carries(dict[tuple[Any, ...], Carry]):
     def begin_with_objects(self) -> None:
         """Have the places that hold objects come first."""
         ordered = sorted(self.items(), key=lambda item: not _holds_object(item[1].initial))
+        self.clear()
+        self.update(ordered)
+
+    def put_in_order(self, left: Iterable[tuple[Any, ...]]) -> None:
+        """Have the places come in the order in which an iteration leaves them, as if it were the first that is looked at."""
+        ordered = {key: self[key] for key in left if key in self} | self
         self.clear()
         self.update(ordered)
 
@@ -229,14 +237,14 @@ def _joined(session: Session, carry: Carry, new: Any) -> value_types.Type:
     """
     kept = carry.by_identity or carry.keeps_older or not carry.keeps_parts
     try:
-        kind = _join(carry, carry.kind, _type(session, carry, new))
+        kind = join_kinds(carry, carry.kind, _type(session, carry, new))
         if kept or not any(map(_chooses_kept, lattice.options_of_type(kind))):
             return kind
     except mismatches.Mismatch:
         if kept:
             raise
         carry.keeps_parts = False
-        _join(carry, _type(session, carry, carry.initial), _type(session, carry, new))
+        join_kinds(carry, _type(session, carry, carry.initial), _type(session, carry, new))
     raise _NeedsOlder
 
 
@@ -323,7 +331,7 @@ def _check_not_anew(session: Session, place: Place, old: Any, new: Any) -> None:
     )
 
 
-def _join(carry: Carry, before: value_types.Type, after: value_types.Type) -> value_types.Type:
+def join_kinds(carry: Carry, before: value_types.Type, after: value_types.Type) -> value_types.Type:
     """Return what a variable may be at the start of an iteration. A container that changes its structure has no end of kinds.
 
     The variable that early returns go through has no more kinds than there are returns.

@@ -18,16 +18,18 @@ from dy2st import errors, training
 from dy2st.capture.branching.branch import join
 from dy2st.capture.diagnostics.access_path import access_path
 from dy2st.capture.diagnostics.attribution import TRACING_ERRORS, is_about_abstracts
+from dy2st.capture.looping import recalled
 from dy2st.capture.looping.carries import LONGEST, Carries, Carry, cut, leaves, seen_in, tag_after, update
-from dy2st.capture.looping.narrowing import narrow
 from dy2st.capture.looping.older import holds_out_of_date, leaves_unclear, moves_outside
 from dy2st.capture.looping.truth import both, condition
+from dy2st.capture.objects.narrowing import narrow
 from dy2st.capture.objects.uniting import Uniting
 from dy2st.capture.raising import rests
 from dy2st.capture.raising.exceptions import records
 from dy2st.capture.recording.block import align_operands
 from dy2st.capture.session.session import Session, need
 from dy2st.capture.types import abstract_values, lattice, mismatches, tensor_traits, value_types
+from dy2st.capture.types.loop_histories import LoopHistory
 from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.signals import NeedsMade, NeedsRanks, NeedsRuntimeList, Unreachable
 from dy2st.capture.values.symbolic import options_of, unpack_list
@@ -56,13 +58,16 @@ def capture_while(value: Any, body: Any, live: Sequence[str]) -> None:
         return condition(value())
 
     def loop(pred: Any) -> None:
-        capture_loop(session, pred, test, body, cells, live)
+        capture_loop(session, pred, test, body, cells, live, first)
         session.site("while", "captured", "the test depends on a tensor")
 
     def iteration() -> Any:
-        body()
-        return test()
+        with session.histories.look(first, session.allocations.now()):
+            body()
+            return test()
 
+    place = (body.__code__, "one iteration")
+    _, first = session.histories.enter(place)
     pred = test()
     iterations = 0
     while not is_symbolic(pred):
@@ -82,6 +87,7 @@ def capture_while(value: Any, body: Any, live: Sequence[str]) -> None:
             pred = rests.flat(session, iteration, live, join)  # the first iteration is different: unroll it and capture the rest
             continue
         session.blocks.commit(attempt)
+        _, first = session.histories.enter(place)
     loop(pred)
 
 
@@ -100,8 +106,9 @@ def try_loop(session: Session, cells: Sequence[Place], loop: Callable[[], None])
 
 
 def capture_loop(
-    session: Session, pred: Any, test: Callable[[], Any], body: Callable[[], Any], cells: Sequence[Place], live: Sequence[str]
-) -> None:
+    session: Session, pred: Any, test: Callable[[], Any], body: Callable[[], Any], cells: Sequence[Place], live: Sequence[str],
+    first: LoopHistory | None = None,
+) -> None:  # fmt: skip
     """Record one loop.
 
     Args:
@@ -110,25 +117,43 @@ def capture_loop(
         body: one iteration.
         cells: the variables that test and body share with the code around them.
         live: the names of those that are read after an iteration or after the loop.
+        first: what a look at the first iteration alone has shown of the loops inside.
 
     Raises:
         LoopVariableError: a variable changes its kind from iteration to iteration.
     """
+    earlier, history = session.histories.enter((*map(str, cells), *live))
+    if first is not None and not history.inner:
+        history.inner = first.inner
     carries = Carries()
     if tensor_traits.IDENTITY in session.traits.apart:
         carries.begin_again()
+    recalled.begin(session, carries, cells, earlier)
+    try:
+        _converge(session, pred, test, body, cells, live, carries, history)
+    finally:
+        recalled.note(session, history, cells, carries)
+
+
+def _converge(
+    session: Session, pred: Any, test: Callable[[], Any], body: Callable[[], Any], cells: Sequence[Place], live: Sequence[str],
+    carries: Carries, history: LoopHistory,
+) -> None:  # fmt: skip
+    """Look at the body until the carried values need no change."""
     kinds: dict[tuple[Any, ...], value_types.Type] = {}
     while carries.attempts:
         carries.attempts -= 1
         carries.begin_with_objects()
         kinds = {key: carry.kind for key, carry in carries.items()}
         try:
-            if _attempt(session, pred, test, body, cells, live, carries):
+            with session.histories.look(history, session.allocations.now()):
+                is_recorded = _attempt(session, pred, test, body, cells, live, carries)
+            if is_recorded:
                 rests.go_on(session, cells)
                 return
         except NeedsMade as needed:
             session.operators.make_early(session, needed)
-            carries.clear()
+            _clear(carries, history)
             continue
         except NeedsRuntimeList as need_list:
             if carries.grow(session, need_list.items):
@@ -136,12 +161,25 @@ def capture_loop(
             if not session.lists.owner_is_here(need_list.items) or session.lists.of(need_list.items):
                 raise
             items = need_list.items
+        except errors.CaptureError:
+            if not any(carry.is_recalled for carry in carries.values()):
+                raise
+            _clear(carries, history)
+            continue
         else:
             _check_keys(session, carries)
             continue
+        recalled.note_list(history, cells, items)
         session.lists.make(items)
-        carries.clear()
+        _clear(carries, history)
     raise _diverging(session, next((carry for key, carry in carries.items() if kinds.get(key) != carry.kind), None))
+
+
+def _clear(carries: Carries, history: LoopHistory) -> None:
+    """Begin with what is there before the loop again: the loops inside may come to less then."""
+    if carries:
+        history.inner = history.without_types().inner
+    carries.clear()
 
 
 def _diverging(session: Session, carry: Carry | None) -> errors.LoopVariableError:
@@ -245,12 +283,18 @@ def _link_gradients(session: Session, *rows: Sequence[Any]) -> None:
 
 def _widened(session: Session, carries: Carries, left: dict[tuple[Any, ...], Write]) -> bool:
     """Widen the types of the carried places so that they fit what an iteration leaves; whether they did already."""
+    if any(carry.is_recalled and key not in left for key, carry in carries.items()):
+        carries.clear()  # it is not carried here: what an earlier look has shown is too much
+        return False
+    is_recalled = any(carry.is_recalled for carry in carries.values())
     fit = True
     for key, write in left.items():
         fit &= update(session, carries, key, write.place, write.old, write.new)
         fit &= key in carries and not session.tuples.add_older(
             carries[key].tuples, (carries[key].initial, write.new), session.blocks.region.start
         )
+    if is_recalled and not fit:
+        carries.put_in_order(left)
     return fit
 
 

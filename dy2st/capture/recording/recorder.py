@@ -30,6 +30,7 @@ from dy2st.capture.recording.stale_views import StaleViews, is_stale, without_au
 from dy2st.capture.types import geometry, tensor_traits
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS
 from dy2st.capture.writes.gradient_slots import note_history
+from dy2st.capture.writes.shape_facts import Facts
 from dy2st.errors import CaptureError
 from dy2st_runtime.ir.operators import present
 from dy2st_runtime.primitives import scalars
@@ -177,13 +178,13 @@ class Recorder(ProxyTorchDispatchMode):
         strided = (one for one in tree_leaves(written) if isinstance(one, torch.Tensor) and one.layout == torch.strided)
         return any(map(self.session.outside.is_in_memory, strided))
 
-    def _facts_before(self) -> dict[str, Any] | None:
+    def _facts_before(self) -> Facts | None:
         """Return what is known of sizes, where an ``except`` clause is for operations whose sizes do not fit."""
         foreseen = self.session.in_flight.foreseen
         is_named = self.session.in_flight.pending and foreseen is not None and foreseen.is_named(RuntimeError)
         return self.session.shapes.facts() if is_named else None
 
-    def _attempted(self, func: Any, args: Any, kwargs: Any, facts: dict[str, Any]) -> Any:
+    def _attempted(self, func: Any, args: Any, kwargs: Any, facts: Facts) -> Any:
         """Have the program find out whether sizes fit: where they do not, nothing that the operation relies on is known."""
         foreseen, shapes = self.session.in_flight.foreseen, self.session.shapes
         assert foreseen is not None

@@ -7,32 +7,27 @@ block where it was learned.
 
 from __future__ import annotations
 
-import copy
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import sympy
 import torch
 import torch.fx.experimental.validator  # half a second that the first capture would spend
 from torch._guards import SLoc
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils._sympy.functions import Min, Mod, PythonMod
+
+from dy2st.capture.writes.shape_facts import ForgettingShapes
 
 ACTS_FOR_USER = False
 
 _MOST = 8
 """Of how many values a number may be one where something is done for each."""
 
-_FACTS = (
-    "replacements", "replacements_slocs", "var_to_range", "var_to_range_sloc", "axioms", "divisible",
-    "deferred_runtime_asserts", "unbacked_renamings", "size_like", "dim_constraints",
-    "_undecided", "_checked", "_implied",
-)  # fmt: skip
 
-
-class CaptureShapes(ShapeEnv):
+class CaptureShapes(ForgettingShapes):
     """The shape environment of one capture.
 
     Attributes:
@@ -63,17 +58,10 @@ class CaptureShapes(ShapeEnv):
     """Gives the value of a number that can be shown, else ``None``."""
 
     def __init__(self) -> None:
-        self._first_ranges: dict[sympy.Symbol, Any] = {}
         self._values: dict[sympy.Basic, frozenset[int]] = {}
         self._chosen: dict[sympy.Symbol, tuple[sympy.Basic, sympy.Basic, sympy.Basic]] = {}
         """Of numbers that an ``if`` has left: its test, and what the number is where that holds and where it does not."""
         self._being_learned: set[sympy.Basic] = set()
-        self._undecided: dict[sympy.Basic, None] = {}
-        """What has been learned of such numbers and may hold on both ways: a test that is learned later tells more."""
-        self._checked: dict[sympy.Basic, None] = {}
-        """What the program has checked."""
-        self._implied: dict[sympy.Basic, dict[sympy.Basic, None]] = {}
-        """What a branch has checked, by the test of the branch: it holds where another branch has the same test."""
         self._either: dict[sympy.Basic, tuple[sympy.Basic, ...]] = {}
         """Of sizes that an ``if`` has left: what they are on its ways."""
         self.compared: dict[tuple[Any, ...], Any] = {}
@@ -265,10 +253,6 @@ class CaptureShapes(ShapeEnv):
         self._checked[expr] = None
         self.learn(expr)
 
-    def checked_since(self, facts: dict[str, Any]) -> list[sympy.Basic]:
-        """Return what the program has checked since :meth:`facts` was called."""
-        return [expr for expr in self._checked if expr not in facts["_checked"]]
-
     def imply(self, test: sympy.Basic, checked: Sequence[sympy.Basic]) -> None:
         """Remember what a branch with a test has checked."""
         if checked:
@@ -291,27 +275,6 @@ class CaptureShapes(ShapeEnv):
                 self.learn(of_ways[0 if fits[0] else 1])
             elif all(fits):
                 self._undecided[fact] = None
-
-    def facts(self) -> dict[str, Any]:
-        """Return what has been learned so far, for :meth:`forget_since`."""
-        return {name: copy.copy(getattr(self, name)) for name in _FACTS if hasattr(self, name)}
-
-    def forget_since(self, facts: dict[str, Any]) -> None:
-        """Go back to what was known when :meth:`facts` was called."""
-        ranges, reasons = self.var_to_range, self.var_to_range_sloc
-        for name, value in facts.items():
-            setattr(self, name, copy.copy(value))
-        for symbol in _since(ranges, facts["var_to_range"]):  # those of state may have been read there first
-            self.var_to_range.setdefault(symbol, self._first_ranges.get(symbol, ranges[symbol]))
-            self.var_to_range_sloc.setdefault(symbol, reasons[symbol])
-        self._version_counter += 1  # torch keeps answers until this changes, and sees facts that come only
-        self._forget_answers()
-
-    @staticmethod
-    def _forget_answers() -> None:
-        """Have torch decide anew what it was asked before: it keeps answers for ever, as if facts held in the whole program."""
-        for name in ("evaluate_expr", "_inner_evaluate_expr", "guard_or_defer_runtime_assert"):
-            getattr(getattr(ShapeEnv, name, None), "cache_clear", lambda: None)()
 
     def create_unbacked_symint(self, *args: Any, **kwargs: Any) -> torch.SymInt:
         """Return a new symbolic int; torch's keeper of results of operations would ask whether it is 1 from here on."""
@@ -346,13 +309,6 @@ class CaptureShapes(ShapeEnv):
     def fresh_bool(self) -> Any:
         """Return a new symbolic bool."""
         return self.create_unbacked_symbool()
-
-
-def _since(symbols: dict[Any, Any], known: dict[Any, Any]) -> Iterator[Any]:
-    """Return the symbols after those that are known: they come in the order in which they are made."""
-    last = next(reversed(known), None)
-    first = len(known) if known and next(itertools.islice(symbols, len(known) - 1, None), None) is last else 0
-    return itertools.islice(symbols, first, None)
 
 
 def _expression(number: Any) -> sympy.Basic | None:

@@ -149,6 +149,15 @@ class Blocks:
             undo_log.absorb(region.undo_log)
         return undo_log
 
+    def places_written(self) -> Iterator[Place]:
+        """Yield the places that have been written by now, by all blocks that are open."""
+        seen = set()
+        for region in self._regions:
+            for key, entry in region.undo_log.entries.items():
+                if key not in seen:
+                    seen.add(key)
+                    yield entry.place
+
     def was_written(self, key: tuple[Any, ...]) -> bool:
         """Tell whether the captured code has written a place, so that what it holds now is no value from outside."""
         keys = (key, ("contents", key[1])) if key[0] == "item" else (key,)  # a method of the container may have put it there

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from dy2st.capture.recording.block import BlockBuilder
 from dy2st.capture.types.abstract_values import ABSENT
 from dy2st.capture.writes.places import Place
+from dy2st.capture.writes.shape_facts import Facts
 from dy2st.capture.writes.undo_log import UndoLog, Write
 from dy2st_runtime.ir.program import Location
 
@@ -37,7 +38,7 @@ class Region:
     start: int
     builder: BlockBuilder
     undo_log: UndoLog
-    facts: dict[str, Any]
+    facts: Facts
     may_alias: int
     orders: dict[int, Any]
     repeats: bool

@@ -34,6 +34,7 @@ from dy2st.capture.session.ownership import Ownership
 from dy2st.capture.session.regions import Site
 from dy2st.capture.session.written_places import WrittenPlaces
 from dy2st.capture.types import value_types
+from dy2st.capture.types.loop_histories import LoopHistories
 from dy2st.capture.types.traits import Traits
 from dy2st.capture.values import constant_nodes
 from dy2st.capture.values.abstract_objects import Represents
@@ -101,6 +102,7 @@ class Session:
         tuples: which tuples may be the same.
         checks: what the program relies on in sizes.
         gradients: what tensors have as their ``grad``.
+        histories: what has been seen of loops.
         recorder: the dispatch mode that records.
         open_autocasts: nodes of the autocast contexts that the code is in.
         sites: what became of each control-flow statement.
@@ -137,7 +139,7 @@ class Session:
         self.carried = Carried(self, self.tracker)
         self.tuples = ChosenTuples(self, self.blocks, self.allocations, self.tracker, self.fakes, self.position, self.traits)
         self.checks = Checks(self)
-        self.gradients = Gradients()
+        self.gradients, self.histories = Gradients(), LoopHistories()
         self.shapes.value_of = self._value_of
         self.blocks.on_begin.append(self.tuples.meet)
         self.blocks.on_undo += [self.lists.forget, lambda region: self.checks.forget()]
