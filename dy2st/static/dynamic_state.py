@@ -31,6 +31,8 @@ Dims = frozenset[int] | None
 """What differs from call to call: some sizes of a tensor, the length of a list (:data:`LENGTH`), or (``None``) a number."""
 _MOST = 1024
 """Of a longer list no number becomes an input of its own."""
+_LONG = 128
+"""A longer list of numbers is one input, if it can be."""
 
 
 Dynamic = Mapping[str | Path, Dims]
@@ -254,7 +256,7 @@ def _is_of_any_length(before: Any, now: list[Any]) -> bool:
         before: what was in it, or how long it was.
         now: the list.
     """
-    return len(now) != (before if isinstance(before, int) else len(before)) or len(now) > _MOST
+    return len(now) != (before if isinstance(before, int) else len(before)) or len(now) > _LONG
 
 
 def _in_table(name: str, before: Any, now: Any) -> Iterable[tuple[str, None]]:
