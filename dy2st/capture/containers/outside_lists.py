@@ -9,7 +9,6 @@ program captured, with the list as one of these, the first of them that the code
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 from dy2st import errors
@@ -59,5 +58,5 @@ def _element_of(session: Session, source: Source, items: list[Any]) -> value_typ
             fix="keep numbers, strings and tensors of one dtype and rank in it, or tuples of them",
         ) from None
     expected = "is empty" if element is None else f"is a list of {mismatches.text(element)}"
-    session.tracker.guards.add(source, "fits", functools.partial(kinds_of_items.fit, element), expected)
+    session.tracker.guards.add(source, "fits", kinds_of_items.condition(element, list(list.__iter__(items))), expected)
     return element

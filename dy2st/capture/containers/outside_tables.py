@@ -6,7 +6,6 @@ self.tracks[self.next_id] = box     each call passes the keys and what is under 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -39,7 +38,7 @@ def take(session: Session, table: AbstractTable, value: Any) -> None:
         items = session.lists.of_outside(kind)
         session.outside.add_state(State(StateSlot(part.name, "list"), part, step(value), items))
         expected = "is empty" if kind is None else f"is of {mismatches.text(kind)}"
-        session.tracker.guards.add(part, "fits", functools.partial(kinds_of_items.fit, kind), expected)
+        session.tracker.guards.add(part, "fits", kinds_of_items.condition(kind, step(value)), expected)
         session.tracker.know(items.items, part)
         setattr(table, name, items.items)
     session.outside.tables_met.append((source, table, kinds))

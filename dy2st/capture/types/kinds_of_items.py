@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -43,9 +43,17 @@ def of_items(items: Sequence[Any]) -> value_types.Type | None:
         result = lasting(functools.reduce(lattice.join_elements, map(_kind_of, items), None))
     except mismatches.Mismatch as error:
         raise TypeError(error.told("an item", "another one")) from None
-    if not fit(result, list(items)):
-        raise TypeError("numbers of several kinds, or tensors as forward-mode differentiation has them")
+    if not fit(result, list(items), is_mixed=True):
+        raise TypeError("tensors as forward-mode differentiation has them")
     return result
+
+
+def condition(kind: value_types.Type | None, items: list[Any]) -> Callable[[Any], bool]:
+    """Return what tells whether the items of a list are of a type; ints are among floats only where there are some now."""
+    is_mixed = not fit(kind, items)
+    if is_mixed:
+        lattice.mix_numbers({"int", "float"})
+    return functools.partial(fit, kind, is_mixed=is_mixed)
 
 
 def _kind_of(value: Any) -> value_types.Type:
@@ -94,27 +102,39 @@ def lasting(kind: value_types.Type | None) -> value_types.Type | None:
     raise TypeError(mismatches.text(kind))
 
 
-def fit(kind: value_types.Type | None, items: Any) -> bool:
-    """Tell whether all items of a list are of a type."""
+def fit(kind: value_types.Type | None, items: Any, is_mixed: bool = False) -> bool:
+    """Tell whether all items of a list are of a type.
+
+    Args:
+        kind: the type.
+        items: the list, or anything else.
+        is_mixed: whether an int may stand where there are floats.
+    """
     if not isinstance(items, list) or forward_ad._current_level >= 0:
         return False
     if isinstance(kind, value_types.NumberType):
-        return set(map(type, items)) <= {_NUMBERS[kind.kind]}
-    return all(_fits(kind, item) for item in items)
+        return set(map(type, items)) <= _kinds(kind, is_mixed)
+    return all(_fits(kind, item, is_mixed) for item in items)
 
 
-def _fits(kind: value_types.Type | None, value: Any) -> bool:
+def _kinds(kind: value_types.NumberType, is_mixed: bool) -> set[type]:
+    own = _NUMBERS[kind.kind]
+    return {own, int} if is_mixed and own is float else {own}
+
+
+def _fits(kind: value_types.Type | None, value: Any, is_mixed: bool) -> bool:
     match kind:
-        case value_types.NumberType(name):
-            return type(value) is _NUMBERS[name]
+        case value_types.NumberType():
+            return type(value) in _kinds(kind, is_mixed)
         case value_types.StringType():
             return type(value) is str
         case value_types.SameType(known):
             return value_types.same_constant(value, known)
         case value_types.TaggedUnionType(options):
-            return any(_fits(option, value) for option in options)
+            return any(_fits(option, value, is_mixed) for option in options)
         case value_types.ContainerType(TupleOf(_, None), items):
-            return type(value) is tuple and len(value) == len(items) and all(map(_fits, items, value))
+            is_alike = type(value) is tuple and len(value) == len(items)
+            return is_alike and all(_fits(item, part, is_mixed) for item, part in zip(items, value))
         case value_types.TensorType():
             return _is_plain(value) and _fits_tensor(kind, value_types.TensorType.of(value))
     return False
