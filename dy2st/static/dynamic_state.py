@@ -152,6 +152,8 @@ class DynamicState:
             for guard in captured.guards:
                 if guard.source.name in captured.written or guard.kind == "array":
                     _note(guard, values[guard.source.index], result)
+            if captured.guards.once:  # what has been taken from an iterator is gone: there is no second attempt
+                result = {name: dims for name, dims in result.items() if dims not in (LENGTH, ITEMS)}
             result.update(_beside(captured, values, result))
         changed: dict[str | Path, Dims] = dict.fromkeys(places)
         changed.update((name, dims) for name, dims in result.items() if name not in self._constant)

@@ -30,7 +30,7 @@ from dy2st.capture.session.session import Session
 from dy2st.capture.texts import text
 from dy2st.capture.types import lattice, value_types
 from dy2st.capture.values.abstract_arrays import AbstractArray
-from dy2st.capture.values.abstract_objects import AbstractObject, AbstractTuple
+from dy2st.capture.values.abstract_objects import AbstractObject, AbstractTuple, example_of
 from dy2st.capture.values.kinds import is_number, number_kind
 from dy2st.capture.values.signals import NeedsApart, NeedsMade, NeedsRuntimeList
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, RuntimeList, Stale, TaggedUnion, may_be_undefined, unpack_list
@@ -124,7 +124,7 @@ def _container(session: Session, value: Any) -> Any:
         value.fail()
     parts = children(value)
     if parts is None or any(map(may_be_undefined, parts[0])) or isinstance(value, (AbstractArray, AbstractObject)):
-        kind = getattr(value, "example", value).__class__.__name__
+        kind = example_of(value).__class__.__name__
         error = errors.CaptureError(
             f"a value of class {kind} is put in a list that changes length inside a captured block",
             session.here(),

@@ -23,7 +23,7 @@ from dy2st.capture.objects import table_sites
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, need
 from dy2st.capture.values import storage
-from dy2st.capture.values.abstract_objects import AbstractSet, AbstractTable, Represents
+from dy2st.capture.values.abstract_objects import AbstractSet, AbstractTable, Represents, example_of
 from dy2st.capture.values.dict_views import is_view, name_of
 from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.storage import MISSING
@@ -247,7 +247,7 @@ _COUNTED = 6
 
 def view(table: Any, name: str) -> RuntimeView:
     """Return ``table.keys()``, ``table.values()`` or ``table.items()``."""
-    example = getattr(table, "example", table)
+    example = example_of(table)
     return _showing(name, ordered=isinstance(example, collections.OrderedDict))(table, name)
 
 

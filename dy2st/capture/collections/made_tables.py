@@ -17,7 +17,7 @@ from dy2st.capture.objects import construction, table_sites
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, need
 from dy2st.capture.types import value_types
-from dy2st.capture.values.abstract_objects import AbstractSet, AbstractTable
+from dy2st.capture.values.abstract_objects import AbstractSet, AbstractTable, example_of
 from dy2st.capture.values.kinds import is_number, is_symbolic
 from dy2st.capture.values.symbolic import RuntimeList
 from dy2st_runtime.ir.flattening import children
@@ -33,7 +33,7 @@ _KINDS: dict[type, type[AbstractTable]] = {
 
 def followed(session: Session, made: Any) -> Any:
     """Return a dict or set that has just been made, or what stands for it where it has to be one of the program."""
-    kind = _KINDS.get(type(getattr(made, "example", made)))
+    kind = _KINDS.get(type(example_of(made)))
     if kind is None or not table_sites.is_wanted(session, made):
         table_sites.note(session, made)
         return made
@@ -150,7 +150,7 @@ def _is_found(kind: value_types.Type) -> bool:
 
 
 def _refused(session: Session, key: Any) -> errors.CaptureError:
-    kind = "tensor" if isinstance(key, torch.Tensor) else type(getattr(key, "example", key)).__name__
+    kind = "tensor" if isinstance(key, torch.Tensor) else type(example_of(key)).__name__
     return errors.CaptureError(
         f"a {kind} is the key of a dict, or a member of a set, of which only the program knows the keys",
         session.here(),

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from dy2st.capture.session.session import Session
-from dy2st.capture.values.abstract_objects import AbstractSet, AbstractTable
+from dy2st.capture.values.abstract_objects import AbstractSet, AbstractTable, example_of
 from dy2st.capture.values.signals import NeedsApart, NeedsTable
 from dy2st.capture.values.symbolic import options_of
 
@@ -68,5 +68,5 @@ def unite(session: Session, values: Iterable[Any]) -> None:
 
 def _here(session: Session, made: Any) -> str | None:
     location = session.position.locate()
-    kind = type(getattr(made, "example", made)).__name__
+    kind = type(example_of(made)).__name__
     return None if location is None else f"a {kind} of the program: {location.file}:{location.line}"

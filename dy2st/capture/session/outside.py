@@ -89,6 +89,8 @@ class Outside:
         self.states: list[State] = []
         self.growing_lists: dict[int, tuple[list[Any], int]] = {}
         """Lists whose length differs from call to call, with the one they had, by identity."""
+        self._seen: set[int] = set()
+        """The identities of lists at which code that is not converted may look."""
         self.make_list: Callable[[list[Any]], object] = id
         """Turns a list from outside into one of the program, if it is none yet."""
         self.cells: dict[int, Source] = {}
@@ -246,10 +248,37 @@ class Outside:
             self._put(shown, value, place)
 
     def growing(self, items: list[Any], source: Source) -> None:
-        """Make a list of the program of a list from outside that is longer at each call."""
+        """Make a list of the program of a list from outside that is longer at each call.
+
+        Raises:
+            CaptureError: code that is not converted may have looked at it.
+        """
+        if id(items) in self._seen:
+            raise self._looked_at(items)
         self.growing_lists.setdefault(id(items), (items, len(items)))
         self.tracker.know(items, source)
         self.make_list(items)
+
+    def show(self, values: Collection[Any]) -> None:
+        """Note that code that is not converted may look at some objects: what is in them has to be there.
+
+        Raises:
+            CaptureError: one is a list that stands for one of the program.
+        """
+        if not self.tracker.growing:
+            return
+        self._seen.update(id(value) for value in values if type(value) is list)
+        found = next((items for items, _ in self.growing_lists.values() if id(items) in self._seen), None)
+        if found is not None:
+            raise self._looked_at(found)
+
+    def _looked_at(self, items: list[Any]) -> CaptureError:
+        source = self.tracker.source_of(items)
+        return CaptureError(
+            f"{'a list' if source is None else source.name} is longer at each call, and code that is not converted may look at it",
+            self._position.here(),
+            fix="keep what it looks at in a list of its own",
+        )
 
     def is_growing(self, items: list[Any]) -> bool:
         """Tell whether the length of a list differs from call to call."""

@@ -28,6 +28,11 @@ class Represents:
                 cls.__name__ = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
 
 
+def example_of(value: Any) -> Any:
+    """Return an object of the class of what a value represents; any other value as it is: nothing is asked of the user's."""
+    return value.example if isinstance(value, Represents) else value
+
+
 class AbstractIterator(Represents):
     """What represents an iterator."""
 
