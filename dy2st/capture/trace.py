@@ -21,7 +21,7 @@ from dy2st.capture.branching import elements, optional
 from dy2st.capture.calls import call, modules
 from dy2st.capture.calls.older_iterators import OlderIterators
 from dy2st.capture.collections import deques, made_tables, sets
-from dy2st.capture.containers import lists, outside_tables
+from dy2st.capture.containers import lists, outside_lists, outside_tables
 from dy2st.capture.diagnostics.translation import translated, user_line
 from dy2st.capture.environment.request import Request
 from dy2st.capture.environment.sizes import SizeConditions
@@ -92,7 +92,9 @@ def capture(request: Request, convert: Callable[[FunctionType], Any], namespace:
 
 def _capture(request: Request, convert: Callable[[FunctionType], Any], namespace: Any) -> Captured:
     converted, training = convert(request.function), _training(request)
-    operators = Operators(convert, call.call, optional.over, lists.create, elements.make_early, namespace, _MAKERS)
+    operators = Operators(
+        convert, call.call, optional.over, lists.create, outside_lists.create, elements.make_early, namespace, _MAKERS
+    )
     session = Session(request, operators)
     session.position.entry_code = _capture.__code__
     session.in_flight.foreseen = Foreseen(session)

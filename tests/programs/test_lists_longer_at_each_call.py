@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import gc
+import sys
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -330,11 +333,21 @@ def test_what_changes_between_calls_is_seen():
     assert state.log is kept
 
 
-def test_a_program_that_is_kept_does_not_hold_the_list():
+@pytest.mark.parametrize("body", [appended, appended_in_a_branch, last])
+def test_a_program_that_is_kept_does_not_hold_the_list(body):
     state = types.SimpleNamespace(log=[])
-    static = dy2st.to_static(lambda x: appended(state, x))
+    static = dy2st.to_static(lambda x: body(state, x))
+    for x in CALLS[:3]:
+        static(x.clone())
+    held = weakref.ref(state.log[0]) if isinstance(state.log[0], torch.Tensor) else None
+    gc.collect()
+    before, state.log = sys.getrefcount(state.log), []
     for x in CALLS[:3]:
         static(x)
-    state.log = []
-    static(CALLS[0])
-    assert state.log == [3.0]
+    gc.collect()
+    assert before == 2, "the attribute and the argument of getrefcount hold it"
+    assert held is None or held() is None
+    fresh = types.SimpleNamespace(log=[])
+    for x in CALLS[:3]:
+        body(fresh, x)
+    assert described(state.log) == described(fresh.log)

@@ -33,7 +33,7 @@ from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, current, need
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_arrays import AbstractArray, is_open
-from dy2st.capture.values.abstract_objects import AbstractObject, AbstractTable, AbstractTuple
+from dy2st.capture.values.abstract_objects import AbstractObject, AbstractTable, AbstractTuple, example_of
 from dy2st.capture.values.storage import MISSING
 from dy2st.capture.values.symbolic import TaggedUnion, Undefined, may_be_undefined
 from dy2st.capture.writes.places import ContentsPlace, ItemPlace
@@ -407,7 +407,7 @@ def inplace(function: Callable[[Any, Any], Any], target: Any, value: Any) -> Any
     if set_views.takes(function, target, value):
         return set_views.combined(session, function, target, value)
     if isinstance(value, AbstractTable) and isinstance(target, (dict, set)):  # Python would make a new one
-        what = f"is put into a {type(getattr(target, 'example', target)).__name__}"
+        what = f"is put into a {type(example_of(target)).__name__}"
         table_sites.require(session, target, keys.refused(session, None, what))
     return _inplace(session, function, target, value)
 

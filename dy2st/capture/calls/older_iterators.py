@@ -76,7 +76,7 @@ class OlderIterators:
         parts = [part for function in _functions(held) for part in opaque.with_helpers(function)]
         found = [*held, *(value for part in parts for value in opaque.found(part))]
         before = unseen_writes.reached(found)
-        session.outside.show([value for value, _ in before])
+        session.outside.show(value for value, _ in before)
         changed = {id(value) for value, now in before if not self._has_left(value, now)}
         _check(session, iterator, parts, changed, args)
         versions = [(tensor, tensor._version) for tensor, _ in session.tracker.tensors()]

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-from dy2st.capture.collections.runtime_tables import find, is_runtime, is_set, made, members, shown
+from dy2st.capture.collections.runtime_tables import Keyed, find, is_runtime, is_set, made, members
 from dy2st.capture.values.abstract_objects import AbstractKeys
 
 
-class RuntimeSet(AbstractKeys, example=set()):
+class RuntimeSet(Keyed, AbstractKeys, example=set()):
     """A set."""
-
-    def __len__(self) -> int:
-        return len(self._dy2st_keys)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(shown(self, "keys"))
-
-    def __contains__(self, key: Any) -> bool:
-        return find(self._dy2st_keys, key) >= 0
 
     def add(self, key: Any) -> None:
         if find(self._dy2st_keys, key) < 0:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from dy2st.capture.values.abstract_objects import AbstractKeys, AbstractTable
+from dy2st.capture.values.abstract_objects import AbstractKeys, AbstractTable, in_any_order
 from dy2st.errors import CaptureError
 
 
@@ -76,11 +76,11 @@ def is_runtime(value: Any) -> bool:
 
 def members(items: Any) -> Any:
     """Return the members of a set in any order; any other iterable as it is."""
-    return items._dy2st_keys if isinstance(items, AbstractKeys) else items
+    return in_any_order(items)
 
 
-class RuntimeDict(AbstractTable, example={}):
-    """A dict."""
+class Keyed(AbstractTable):
+    """What a dict and a set have in common."""
 
     def __len__(self) -> int:
         return len(self._dy2st_keys)
@@ -90,6 +90,10 @@ class RuntimeDict(AbstractTable, example={}):
 
     def __contains__(self, key: Any) -> bool:
         return find(self._dy2st_keys, key) >= 0
+
+
+class RuntimeDict(Keyed, example={}):
+    """A dict."""
 
     def __getitem__(self, key: Any) -> Any:
         position = find(self._dy2st_keys, key)

@@ -13,7 +13,6 @@ from dy2st.capture.attributes.holders import is_librarys
 from dy2st.capture.branching import keys, lookup, optional, tensor_keys, unions
 from dy2st.capture.branching.branch import capture_if
 from dy2st.capture.collections import made_tables
-from dy2st.capture.containers import wide_dicts
 from dy2st.capture.environment.users_code import has_own
 from dy2st.capture.looping import iteration
 from dy2st.capture.looping.truth import truth
@@ -21,7 +20,7 @@ from dy2st.capture.objects import construction, table_sites
 from dy2st.capture.operators import comparisons
 from dy2st.capture.session.session import Session, current
 from dy2st.capture.values import storage
-from dy2st.capture.values.abstract_objects import AbstractSet, AbstractTable, is_dict
+from dy2st.capture.values.abstract_objects import AbstractSet, AbstractTable, in_any_order, is_dict
 from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.symbolic import TaggedUnion, may_be_undefined
 from dy2st.capture.writes.places import ContentsPlace, ItemPlace
@@ -274,7 +273,7 @@ def _count(session: Session, table: Any, source: Any, sign: int) -> None:
     if is_dict(source):
         _for_each(session, optional.view(source, "items"), lambda pair: count(*pair))
     elif not isinstance(source, Mapping):
-        _for_each(session, wide_dicts.in_any_order(session, source), count)
+        _for_each(session, in_any_order(source), count)
     elif optional.is_wide(session, source) or session.blocks.key_orders.asks(source) is not None:
         _for_each(session, optional.view(source, "items"), lambda pair: count(*pair))
     else:

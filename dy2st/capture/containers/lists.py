@@ -123,8 +123,6 @@ def create(session: Session, items: list[Any]) -> RuntimeList:
     Raises:
         CaptureError: it holds what cannot be an item.
     """
-    if session.outside.is_growing(items):
-        return outside_lists.create(session, items)
     element = None
     arguments, normalized = [], []
     for item in list.__iter__(items):

@@ -29,12 +29,29 @@ def create(session: Session, items: list[Any]) -> RuntimeList:
     """
     source = session.tracker.source_of(items)
     assert source is not None
-    is_appended = session.outside.dynamic_state[source.name] != ITEMS
-    element = None if is_appended else _element_of(session, source, items)
-    result = session.lists.convert_outside(items, element)
-    result.is_appended = is_appended
-    session.outside.add_state(State(StateSlot(source.name, "new list" if is_appended else "list"), source, items, result))
+    if session.outside.dynamic_state[source.name] == ITEMS:
+        result = session.lists.convert_outside(items, _element_of(session, now := list(items)))
+        take(session, source, now, result)
+    else:
+        result = session.lists.convert_outside(items, None)
+        result.is_appended = True
+        session.outside.add_state(State(StateSlot(source.name, "new list"), source, items, result))
     return result
+
+
+def take(session: Session, source: Source, now: list[Any], abstract: RuntimeList) -> None:
+    """Make a list from outside an input of the program, as long as it holds what that is made for.
+
+    Args:
+        session: the capture.
+        source: gives the list.
+        now: what is in it now.
+        abstract: what stands for it.
+    """
+    kind = abstract.element
+    expected = "is empty" if kind is None else f"is a list of {mismatches.text(kind)}"
+    session.tracker.guards.add(source, "fits", kinds_of_items.condition(kind, now), expected)
+    session.outside.add_state(State(StateSlot(source.name, "list"), source, now, abstract))
 
 
 def length_before(session: Session, items: RuntimeList) -> Any:
@@ -46,10 +63,9 @@ def length_before(session: Session, items: RuntimeList) -> Any:
     return session.outside.dynamic_number(source, session.outside.growing_lists[id(items.items)][1]) if known is None else known
 
 
-def _element_of(session: Session, source: Source, items: list[Any]) -> value_types.Type | None:
-    """Return the type of the items of a list, and guard that they are of it at each call."""
+def _element_of(session: Session, items: list[Any]) -> value_types.Type | None:
     try:
-        element = kinds_of_items.of_items(list(list.__iter__(items)))
+        return kinds_of_items.of_items(items)
     except TypeError as error:
         raise errors.CaptureError(
             "a list from outside that is longer at each call is read, and holds what a program takes no list of",
@@ -57,6 +73,3 @@ def _element_of(session: Session, source: Source, items: list[Any]) -> value_typ
             seen=str(error),
             fix="keep numbers, strings and tensors of one dtype and rank in it, or tuples of them",
         ) from None
-    expected = "is empty" if element is None else f"is a list of {mismatches.text(element)}"
-    session.tracker.guards.add(source, "fits", kinds_of_items.condition(element, list(list.__iter__(items))), expected)
-    return element

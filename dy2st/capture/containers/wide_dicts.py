@@ -17,7 +17,7 @@ from dy2st.capture.containers import lists
 from dy2st.capture.containers.iterables import RuntimeIterable
 from dy2st.capture.session.session import Session
 from dy2st.capture.types import value_types
-from dy2st.capture.values.abstract_objects import AbstractKeys, AbstractTable
+from dy2st.capture.values.abstract_objects import AbstractKeys, AbstractTable, in_any_order
 from dy2st.capture.values.dict_views import is_changed
 from dy2st.capture.values.symbolic import RuntimeList, Undefined, may_be_undefined
 from dy2st_runtime.primitives import control, scalars
@@ -57,16 +57,11 @@ def steps(session: Session, shown: optional.RuntimeView) -> RuntimeIterable:
     return RuntimeIterable(number, item, "a dict")
 
 
-def in_any_order(session: Session, values: Any) -> Any:
-    """Return the members of a set of the program as a list, for what does not depend on their order; other values as they are."""
-    return values._dy2st_keys if isinstance(values, AbstractKeys) else values
-
-
 def of_whole_numbers(session: Session, values: Any) -> Any:
     """Return the same for a sum, which rounds in the order of what it adds."""
     known = session.lists.of(values._dy2st_keys) if isinstance(values, AbstractKeys) else None
     kinds = (None, value_types.NumberType("int"), value_types.NumberType("bool"))
-    return in_any_order(session, values) if known is not None and known.element in kinds else values
+    return in_any_order(values) if known is not None and known.element in kinds else values
 
 
 def _steps_of_table(session: Session, table: AbstractTable, name: str) -> RuntimeIterable:

@@ -28,7 +28,7 @@ from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session
 from dy2st.capture.types import lattice, tensor_traits
 from dy2st.capture.values.abstract_arrays import AbstractArray
-from dy2st.capture.values.abstract_objects import representing
+from dy2st.capture.values.abstract_objects import in_any_order, representing
 from dy2st.capture.values.kinds import is_symbolic, number_kind
 from dy2st.capture.values.symbolic import TaggedUnion
 from dy2st_runtime.primitives import scalars
@@ -43,7 +43,7 @@ def _extreme(function: Any, target: Any, before: Any) -> Handler:
 
     def handle(session: Session, *args: Any, **kwargs: Any) -> Any:
         key = kwargs.get("key")
-        given = wide_dicts.in_any_order(session, args[0]) if key is None else args[0]
+        given = in_any_order(args[0]) if key is None else args[0]
         values = iteration.collected(given) if len(args) == 1 else list(args)
         if session.lists.of(values) is not None:
             return _extreme_at_runtime(session, function, values, before, **kwargs)
@@ -140,7 +140,7 @@ def _decide(session: Session, values: Any, decided: bool) -> Any:
         result = truth(session, item)
 
     session.allocations.own_variables(look)
-    iteration.capture_for(wide_dicts.in_any_order(session, values), look, ("result",), going)
+    iteration.capture_for(in_any_order(values), look, ("result",), going)
     return result
 
 
@@ -281,5 +281,5 @@ def _filter(session: Session, function: Any, values: Any) -> Any:
 def _sorted(session: Session, values: Any, *, key: Any = None, reverse: Any = False) -> Any:
     if type(values) in (dict, collections.OrderedDict, collections.Counter) and key is None:
         values = values.keys()  # their order makes no difference
-    values = wide_dicts.in_any_order(session, values) if key is None else values
+    values = in_any_order(values) if key is None else values
     return ordering.in_order(session, iteration.collected(values), key, reverse)

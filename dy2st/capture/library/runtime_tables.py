@@ -9,7 +9,7 @@ from dy2st.capture.collections import made_tables, runtime_tables
 from dy2st.capture.library.registry import handles
 from dy2st.capture.objects import table_sites
 from dy2st.capture.session.session import Session
-from dy2st.capture.values.abstract_objects import AbstractKeys, AbstractSet
+from dy2st.capture.values.abstract_objects import AbstractKeys, AbstractSet, in_any_order
 
 
 @handles(runtime_tables.find)
@@ -43,4 +43,4 @@ def _is_runtime(session: Session, value: Any) -> bool:
 def _members(session: Session, items: Any) -> Any:
     if optional.has_optional(items) and isinstance(items, AbstractSet):
         table_sites.unite(session, (items,))
-    return items._dy2st_keys if isinstance(items, AbstractKeys) else items
+    return in_any_order(items)

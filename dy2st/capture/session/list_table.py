@@ -61,10 +61,8 @@ class ListTable:
 
     def of_outside(self, element: Any) -> RuntimeList:
         """Return a list that each call of the program is given."""
-        items: list[Any] = []
-        runtime_list = RuntimeList(items, element, alone=True)
-        items.append(Stale(runtime_list))
-        self._by_id[id(items)], self._kept[id(items)] = runtime_list, items
+        runtime_list = RuntimeList([], element, alone=True)
+        self._stand_for(runtime_list)
         return runtime_list
 
     def owner_is_here(self, items: list[Any]) -> bool:
@@ -96,19 +94,19 @@ class ListTable:
         runtime_list = RuntimeList(items, element, alone=True)
         self._blocks.region.lists.append(id(items))
         self._places.write(ContentsPlace(items))
-        self._stand_for(items, runtime_list)
+        self._stand_for(runtime_list)
         return runtime_list
 
     def convert_outside(self, items: list[Any], element: value_types.Type | None) -> RuntimeList:
         """Do the same of a list from outside, which stays one in all blocks."""
         runtime_list = RuntimeList(items, element)
         self._places.write_at_root(ContentsPlace(items))
-        self._stand_for(items, runtime_list)
+        self._stand_for(runtime_list)
         return runtime_list
 
-    def _stand_for(self, items: list[Any], runtime_list: RuntimeList) -> None:
-        self._by_id[id(items)] = runtime_list
-        self._kept[id(items)] = items
+    def _stand_for(self, runtime_list: RuntimeList) -> None:
+        items = runtime_list.items
+        self._by_id[id(items)], self._kept[id(items)] = runtime_list, items
         stale = [Stale(runtime_list)] * (list.__len__(items) + 1)
         list.__setitem__(items, slice(None), stale)  # whoever looks at it as a Python list, or goes on iterating over it, must fail
 

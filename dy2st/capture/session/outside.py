@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -259,7 +259,7 @@ class Outside:
         self.tracker.know(items, source)
         self.make_list(items)
 
-    def show(self, values: Collection[Any]) -> None:
+    def show(self, values: Iterable[Any]) -> None:
         """Note that code that is not converted may look at some objects: what is in them has to be there.
 
         Raises:
@@ -279,10 +279,6 @@ class Outside:
             self._position.here(),
             fix="keep what it looks at in a list of its own",
         )
-
-    def is_growing(self, items: list[Any]) -> bool:
-        """Tell whether the length of a list differs from call to call."""
-        return id(items) in self.growing_lists
 
     def _put(self, shown: Any, value: Any, place: Place | None) -> None:
         if place is None:

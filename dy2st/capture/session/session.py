@@ -61,6 +61,7 @@ class Operators:
         call: the call operator.
         over: does something with each option of a tagged union.
         list_: turns a Python list into a list of the program.
+        outside_list: does that with a list from outside whose length differs from call to call.
         make_early: has the program make an object that blocks inside of this one put in lists.
         namespace: the operators that converted functions name.
         makers: how an abstract value is made for a set, deque or array from outside.
@@ -70,6 +71,7 @@ class Operators:
     call: Callable[..., Any]
     over: Callable[[TaggedUnion, Callable[[Any], Any]], Any]
     list_: Callable[[Session, list[Any]], RuntimeList]
+    outside_list: Callable[[Session, list[Any]], RuntimeList]
     make_early: Callable[[Session, NeedsMade], None]
     namespace: Any
     makers: Mapping[type, Callable[[Any], Represents]]
@@ -134,7 +136,7 @@ class Session:
         self.tracker = self.outside.tracker
         self.places = WrittenPlaces(self.position, self.blocks, self.allocations, self.outside, self.traits)
         self.lists = ListTable(self.blocks, self.allocations, self.places, lambda items: operators.list_(self, items))
-        self.outside.make_list = lambda items: self.lists.of(items) or self.lists.make(items)
+        self.outside.make_list = lambda items: self.lists.of(items) or operators.outside_list(self, items)
         self.ownership = Ownership(self.allocations, self.tracker, self.lists)
         self.carried = Carried(self, self.tracker)
         self.tuples = ChosenTuples(self, self.blocks, self.allocations, self.tracker, self.fakes, self.position, self.traits)

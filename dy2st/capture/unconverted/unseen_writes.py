@@ -50,7 +50,7 @@ def called(session: Session, function: Callable[..., Any], args: tuple[Any, ...]
     before = reached((*args, *kwargs.values(), *opaque.reached(function)))
     if not before:
         return function(*args, **kwargs)
-    session.outside.show([value for value, _ in before])
+    session.outside.show(value for value, _ in before)
     try:
         return function(*args, **kwargs)
     finally:

@@ -68,7 +68,7 @@ def call(
     by_way = any(map(may_be_undefined, (item for _, table in before if isinstance(table, dict) for item in table.values())))
     if by_way or any(_writes_variables(callback) for callback in callbacks):
         return _converted(session, converted)
-    session.outside.show([value for value, _ in before])
+    session.outside.show(value for value, _ in before)
     attempt, written = session.blocks.begin_attempt([]), dict(session.places.written_at)
     failure: Exception | None = None
     try:

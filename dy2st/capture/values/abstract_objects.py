@@ -106,6 +106,11 @@ class AbstractKeys(AbstractTable):
     """What stands for such a set, whose order is one that only Python knows."""
 
 
+def in_any_order(value: Any) -> Any:
+    """Return the members of such a set as a list, for what does not depend on their order; any other value as it is."""
+    return value._dy2st_keys if isinstance(value, AbstractKeys) else value
+
+
 def is_dict(value: Any) -> bool:
     """Tell whether a value stands for such a dict."""
     return isinstance(value, AbstractTable) and not isinstance(value, AbstractKeys)

@@ -250,7 +250,9 @@ def copy_block(block: Block) -> Block:
 def slot_type(slot: InputSlot | StateSlot) -> str:
     """Return ``f32[n, 4]``, or the kind of a number."""
     if slot.dtype is None:
-        return getattr(slot, "number", None) or ("list" if getattr(slot, "kind", "").endswith("list") else "number")
+        if isinstance(slot, InputSlot):
+            return slot.number or "number"
+        return "list" if slot.kind in ("list", "new list") else "number"
     return f"{short_dtype(slot.dtype)}[{', '.join(map(str, slot.shape))}]"
 
 
