@@ -351,3 +351,43 @@ def test_a_program_that_is_kept_does_not_hold_the_list(body):
     for x in CALLS[:3]:
         body(fresh, x)
     assert described(state.log) == described(fresh.log)
+
+
+def test_a_list_that_comes_to_have_another_name_between_calls():
+    def both(state, x):
+        y = x + sum(item.sum() for item in state.other)
+        state.log.append(y)
+        return y, state.other is state.log
+
+    def world():
+        state = types.SimpleNamespace(log=[], other=[CALLS[0]])
+        position = iter(range(len(CALLS)))
+
+        def shown():
+            picture = list(state.log), list(state.other)
+            match next(position):
+                case 1 | 5:
+                    state.other = state.log
+                case 3:
+                    state.other = list(state.log)
+            return picture
+
+        return (lambda x: both(state, x)), shown, CALLS
+
+    agree_with_state(world)
+
+
+def test_a_helper_that_cannot_be_captured_looks_at_the_list():
+    def helper(state, x):
+        total = len(state.log)
+        return x * total if open(__file__).readline() else x
+
+    def f(state, x):
+        y = helper(state, x)
+        state.log.append(float(y.sum()))
+        return y + sum(state.log)
+
+    eager, state = types.SimpleNamespace(log=[]), types.SimpleNamespace(log=[])
+    static = dy2st.to_static(lambda x: f(state, x), full_graph=False)
+    for x in CALLS:
+        assert described((static(x), state.log)) == described((f(eager, x), eager.log))

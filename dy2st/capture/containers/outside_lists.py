@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import Any
 
 from dy2st import errors
-from dy2st.capture.environment.request import ITEMS
 from dy2st.capture.environment.sources import Source
 from dy2st.capture.session.outside import State
 from dy2st.capture.session.session import Session
@@ -22,25 +21,25 @@ from dy2st_runtime.ir.program import StateSlot
 
 
 def create(session: Session, items: list[Any]) -> RuntimeList:
-    """Turn a list from outside into a list of the program, which is an input of it.
+    """Turn a list from outside into a list of the program, which is an input of it, and guard what that relies on.
 
     Raises:
         CaptureError: the code reads it, and there is something in it of which a program takes no list.
     """
-    source = session.tracker.source_of(items)
+    source, given, known = session.tracker.source_of(items), session.outside.growing_lists[id(items)], session.lists.of(items)
     assert source is not None
-    if session.outside.dynamic_state[source.name] == ITEMS:
-        result = session.lists.convert_outside(items, _element_of(session, now := list(items)))
-        take(session, source, now, result)
-    else:
-        result = session.lists.convert_outside(items, None)
-        result.is_appended = True
-        session.outside.add_state(State(StateSlot(source.name, "new list"), source, items, result))
-    return result
+    if known is None:
+        known = session.lists.convert_outside(items, _element_of(session, given.before) if given.is_read else None)
+        known.is_appended = not given.is_read
+        kind = "list" if given.is_read else "new list"
+        session.outside.add_state(State(StateSlot(source.name, kind), source, given.before, known))
+    if given.is_read:
+        guard(session, source, given.before, known)
+    return known
 
 
-def take(session: Session, source: Source, now: list[Any], abstract: RuntimeList) -> None:
-    """Make a list from outside an input of the program, as long as it holds what that is made for.
+def guard(session: Session, source: Source, now: list[Any], abstract: RuntimeList) -> None:
+    """Require that a list from outside hold what its program is made for.
 
     Args:
         session: the capture.
@@ -51,7 +50,6 @@ def take(session: Session, source: Source, now: list[Any], abstract: RuntimeList
     kind = abstract.element
     expected = "is empty" if kind is None else f"is a list of {mismatches.text(kind)}"
     session.tracker.guards.add(source, "fits", kinds_of_items.condition(kind, now), expected)
-    session.outside.add_state(State(StateSlot(source.name, "list"), source, now, abstract))
 
 
 def length_before(session: Session, items: RuntimeList) -> Any:
@@ -60,7 +58,8 @@ def length_before(session: Session, items: RuntimeList) -> Any:
     assert parent is not None
     source = session.tracker.table.length(parent)
     known = next((state.abstract for state in session.outside.states if state.source is source), None)
-    return session.outside.dynamic_number(source, session.outside.growing_lists[id(items.items)][1]) if known is None else known
+    before = session.outside.growing_lists[id(items.items)].before
+    return session.outside.dynamic_number(source, len(before)) if known is None else known
 
 
 def _element_of(session: Session, items: list[Any]) -> value_types.Type | None:

@@ -10,10 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 from dy2st.capture.containers import outside_lists
+from dy2st.capture.session.outside import State
 from dy2st.capture.session.session import Session
 from dy2st.capture.types import kinds_of_items
 from dy2st.capture.values.abstract_objects import AbstractKeys, AbstractTable
 from dy2st.capture.values.signals import NeedsTable
+from dy2st_runtime.ir.program import StateSlot
 
 _PARTS = ("_dy2st_keys", "_dy2st_values")
 
@@ -35,7 +37,8 @@ def take(session: Session, table: AbstractTable, value: Any) -> None:
     for name, step, kind in zip(_PARTS, steps, kinds):
         part = session.tracker.table.part(source, step)
         items = session.lists.of_outside(kind)
-        outside_lists.take(session, part, step(value), items)
+        session.outside.add_state(State(StateSlot(part.name, "list"), part, now := step(value), items))
+        outside_lists.guard(session, part, now, items)
         session.tracker.know(items.items, part)
         setattr(table, name, items.items)
     session.outside.tables_met.append((source, table, kinds))

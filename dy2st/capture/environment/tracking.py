@@ -47,8 +47,6 @@ class Tracker:
         self.guards = GuardTable()
         self.dynamic: set[str] = set()
         """Names of sources whose number changes from call to call and is an input of the program; and of what holds many."""
-        self.growing: set[str] = set()
-        """Those of lists whose length changes from call to call."""
         self.met: Callable[[type], object] = id
         """Told the class of each object that code under capture reads or makes."""
         self._objects: dict[int, tuple[Any, Source]] = {}
@@ -146,10 +144,10 @@ class Tracker:
             self._identity(value, source)
         elif self._stands_in_its_place(value, source):
             self._collection(value, source, place)
-        elif type(value) is list and source.name in self.growing:
-            if not self._is_known(value, source):
+        elif type(value) is list and self._abstract_objects.is_growing(value, source):
+            if not self._is_known(value, source):  # by another name, at which it may have been read as it is
                 self.guards.same_type(source, value)
-            self._abstract_objects.growing(value, source)
+                self._abstract_objects.growing(value, source)
         else:
             self._other(value, source, place)
 

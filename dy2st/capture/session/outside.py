@@ -45,6 +45,21 @@ class State:
     abstract: Any
 
 
+@dataclasses.dataclass(frozen=True)
+class GrowingList:
+    """A list from outside whose length differs from call to call.
+
+    Attributes:
+        items: the list; something stands in it during the capture.
+        before: what was in it.
+        is_read: whether the code does more with it than append to it.
+    """
+
+    items: list[Any]
+    before: list[Any]
+    is_read: bool
+
+
 class Outside:
     """The tensors, numbers and objects from outside that one capture has met.
 
@@ -85,14 +100,13 @@ class Outside:
         self.tables_met: list[tuple[Source, AbstractTable, Any]] = []
         self.tracker = Tracker(self)
         self.tracker.dynamic.update(dynamic_state)
-        self.tracker.growing.update(name for name, what in dynamic_state.items() if what in (LENGTH, ITEMS))
         self.states: list[State] = []
-        self.growing_lists: dict[int, tuple[list[Any], int]] = {}
-        """Lists whose length differs from call to call, with the one they had, by identity."""
+        self.growing_lists: dict[int, GrowingList] = {}
+        """By identity."""
         self._seen: set[int] = set()
         """The identities of lists at which code that is not converted may look."""
         self.make_list: Callable[[list[Any]], object] = id
-        """Turns a list from outside into one of the program, if it is none yet."""
+        """Turns one of them into a list of the program, if it is none yet, and guards what that relies on."""
         self.cells: dict[int, Source] = {}
         self._state_by_id: dict[int, State] = {}
         self._state_by_abstract: dict[int, State] = {}
@@ -247,6 +261,10 @@ class Outside:
         if shown is not None and place is not None:
             self._put(shown, value, place)
 
+    def is_growing(self, items: list[Any], source: Source) -> bool:
+        """Tell whether the length of a list differs from call to call."""
+        return self.dynamic_state.get(source.name) in (LENGTH, ITEMS) or id(items) in self.growing_lists
+
     def growing(self, items: list[Any], source: Source) -> None:
         """Make a list of the program of a list from outside that is longer at each call.
 
@@ -255,7 +273,8 @@ class Outside:
         """
         if id(items) in self._seen:
             raise self._looked_at(items)
-        self.growing_lists.setdefault(id(items), (items, len(items)))
+        if id(items) not in self.growing_lists:
+            self.growing_lists[id(items)] = GrowingList(items, list(items), self.dynamic_state[source.name] == ITEMS)
         self.tracker.know(items, source)
         self.make_list(items)
 
@@ -265,12 +284,12 @@ class Outside:
         Raises:
             CaptureError: one is a list that stands for one of the program.
         """
-        if not self.tracker.growing:
+        if not any(what in (LENGTH, ITEMS) for what in self.dynamic_state.values()):
             return
         self._seen.update(id(value) for value in values if type(value) is list)
-        found = next((items for items, _ in self.growing_lists.values() if id(items) in self._seen), None)
-        if found is not None:
-            raise self._looked_at(found)
+        for key, found in self.growing_lists.items():
+            if key in self._seen:
+                raise self._looked_at(found.items)
 
     def _looked_at(self, items: list[Any]) -> CaptureError:
         source = self.tracker.source_of(items)

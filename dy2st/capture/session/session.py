@@ -136,7 +136,7 @@ class Session:
         self.tracker = self.outside.tracker
         self.places = WrittenPlaces(self.position, self.blocks, self.allocations, self.outside, self.traits)
         self.lists = ListTable(self.blocks, self.allocations, self.places, lambda items: operators.list_(self, items))
-        self.outside.make_list = lambda items: self.lists.of(items) or operators.outside_list(self, items)
+        self.outside.make_list = lambda items: operators.outside_list(self, items)
         self.ownership = Ownership(self.allocations, self.tracker, self.lists)
         self.carried = Carried(self, self.tracker)
         self.tuples = ChosenTuples(self, self.blocks, self.allocations, self.tracker, self.fakes, self.position, self.traits)
