@@ -278,6 +278,7 @@ def _finish(
 ) -> Captured:
     value = results.of(session, result)
     outside_tables.check_kinds(session)
+    outside_lists.guard_apart(session)
     session.outside.guard_kinds()
     block = root.finish(value.outputs)
     code = request.function.__code__
@@ -302,6 +303,7 @@ def _finish(
         guards=session.tracker.guards,
         states=[_state_getter(state) for state in session.outside.states],
         state_sources=[state.source for state in session.outside.states],
+        changed={number: state.changed for number, state in enumerate(session.outside.states) if state.changed},
         writers=value.writers,
         sites=sorted(session.sites.values(), key=lambda site: (site.location.file, site.location.line)),
         written=value.written,

@@ -6,6 +6,7 @@ puts the result together.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -29,6 +30,7 @@ from dy2st_runtime.executors import Runner
 from dy2st_runtime.executors.python.code import tuple_text
 from dy2st_runtime.ir.structure import Const, DictOf, Leaf, ListOf, Structure, TupleOf
 from dy2st_runtime.ir.unflattening import unflatten
+from dy2st_runtime.primitives.cells import close, open_
 
 
 class Route:
@@ -128,6 +130,37 @@ def with_marks(run: Runner, marks: Mapping[int, Marks], has_classes: bool) -> Ru
         return outputs
 
     return run_with_marks
+
+
+_CLOSING = threading.RLock()
+"""Held by a program that changes objects from outside, which have cells as long as it runs."""
+
+
+def prepared(run: Runner, captured: Captured) -> Runner:
+    """Return a runner that does for a program what no operation of it does."""
+    return with_cells(with_marks(run, captured.marks, captured.has_classes), captured)
+
+
+def with_cells(run: Runner, captured: Captured) -> Runner:
+    """Return a runner that gives objects which the program changes the cells that it changes, and takes them away afterwards."""
+    if not captured.changed:
+        return run
+    first = len(captured.program.inputs)
+    changed = {first + position: classes for position, classes in captured.changed.items()}
+
+    def run_with_cells(inputs: Sequence[Any]) -> Any:
+        closed: dict[int, Any] = {}
+        with _CLOSING:
+            try:
+                for position, classes in changed.items():
+                    close(inputs[position], classes, closed)
+                return run(inputs)
+            finally:
+                seen: set[int] = set()
+                for value in closed.values():
+                    open_(value, seen)
+
+    return run_with_cells
 
 
 def find(signature: CallSignature, call: Call, entry: Entry, call_shape: CallShape, bound: bool, run: Runner) -> Route | None:

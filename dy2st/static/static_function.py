@@ -35,7 +35,7 @@ from dy2st.static.dynamic_state import Dims
 from dy2st.static.examples import arguments_like
 from dy2st.static.fallback import Fallback, Learning
 from dy2st.static.fast_path import find as find_route
-from dy2st.static.fast_path import run_and_write, timed, with_marks
+from dy2st.static.fast_path import prepared, run_and_write, timed
 from dy2st.static.leaks import with_leak_check
 from dy2st.static.programs import Programs
 from dy2st.static.report import Report
@@ -219,7 +219,7 @@ class StaticFunction:
         call, _, entry, values, _ = result
         assert entry is not None
         captured = entry.captured
-        run = with_marks(runner(captured.program, self._options.backend), captured.marks, captured.has_classes)
+        run = prepared(runner(captured.program, self._options.backend), captured)
         if call_shape not in entry.routed:
             self._add_route(call, entry, call_shape, run)
         inputs = [*call.inputs, *(get(values) for get in captured.states)]
@@ -240,7 +240,7 @@ class StaticFunction:
         inputs = [*call.inputs, *(get(values) for get in recording.states)]
         on_raise.begin()
         with contextlib.suppress(Exception):
-            with_marks(runner(recording.program, "python"), recording.marks, recording.has_classes)(inputs)
+            prepared(runner(recording.program, "python"), recording)(inputs)
         with CAPTURE_LOCK.writing():
             on_raise.write(values)
 

@@ -33,7 +33,15 @@ from dy2st.capture.values.abstract_arrays import AbstractArray
 from dy2st.capture.values.abstract_objects import AbstractObject, AbstractTuple, example_of
 from dy2st.capture.values.kinds import is_number, number_kind
 from dy2st.capture.values.signals import NeedsApart, NeedsMade, NeedsRuntimeList
-from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, RuntimeList, Stale, TaggedUnion, may_be_undefined, unpack_list
+from dy2st.capture.values.symbolic import (
+    SYMBOLIC_NUMBERS,
+    OfEachCall,
+    RuntimeList,
+    Stale,
+    TaggedUnion,
+    may_be_undefined,
+    unpack_list,
+)
 from dy2st.capture.values.texts import RuntimeString, Text
 from dy2st_runtime.ir.flattening import children, shallow
 from dy2st_runtime.ir.items import is_plain_object
@@ -81,6 +89,8 @@ def normalized(session: Session, value: Any, inside: bool = False) -> Any:
 
 
 def _new_item(session: Session, value: Any) -> Any:
+    if isinstance(value, OfEachCall):
+        value.fail()
     if isinstance(value, AbstractTuple):
         raise errors.CaptureError(
             "a tuple of a length that is known only at run time is put in a list that changes length inside a captured block",

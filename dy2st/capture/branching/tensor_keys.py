@@ -79,9 +79,14 @@ def _is(session: Session, one: torch.Tensor, other: torch.Tensor) -> Any:
 
 
 def may_share(session: Session, table: Any, keys: Iterable[Any]) -> bool:
-    """Tell whether one of some keys has a tensor that may be the one in another key that is there."""
+    """Tell whether one of some keys has a tensor that may be the one in another key that is there.
+
+    Raises:
+        CaptureError: one has an object that is found by its identity, which only the program knows.
+    """
     held: list[tuple[Any, list[torch.Tensor]]] | None = None
     for key in keys:
+        check_objects(session, key)
         tensors = tensors_of(key)
         if not tensors:
             continue
@@ -121,6 +126,23 @@ def tensors_of(key: Any) -> list[torch.Tensor]:
     if isinstance(key, torch.Tensor):
         return [key]
     return [tensor for part in _hashed_parts(key) for tensor in tensors_of(part)]
+
+
+def check_objects(session: Session, key: Any) -> None:
+    """Check what a key is, or holds, for objects out of lists of the program: each look gives another copy of them.
+
+    Raises:
+        CaptureError: one is found by its identity.
+    """
+    if key in session.places.copies and type(key).__hash__ is vars(object)["__hash__"]:
+        kind = type(key).__name__
+        raise errors.CaptureError(
+            f"a {kind} out of a list that changes length inside a captured block is hashed, as a key of a dict or member of a set",
+            session.here(),
+            fix="give the objects numbers or names, and use these as keys; or keep a list of them, and search it with 'in'",
+        )
+    for part in _hashed_parts(key):
+        check_objects(session, part)
 
 
 def _hashed_parts(key: Any) -> Iterable[Any]:

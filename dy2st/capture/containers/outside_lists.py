@@ -9,10 +9,13 @@ program captured, with the list as one of these, the first of them that the code
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 from dy2st import errors
 from dy2st.capture.environment.sources import Source
+from dy2st.capture.objects import construction
 from dy2st.capture.session.outside import State
 from dy2st.capture.session.session import Session
 from dy2st.capture.types import kinds_of_items, mismatches, value_types
@@ -28,28 +31,77 @@ def create(session: Session, items: list[Any]) -> RuntimeList:
     """
     source, given, known = session.tracker.source_of(items), session.outside.growing_lists[id(items)], session.lists.of(items)
     assert source is not None
-    if known is None:
-        known = session.lists.convert_outside(items, _element_of(session, given.before) if given.is_read else None)
-        known.is_appended = not given.is_read
-        kind = "list" if given.is_read else "new list"
-        session.outside.add_state(State(StateSlot(source.name, kind), source, given.before, known))
     if given.is_read:
-        guard(session, source, given.before, known)
+        kind = _element_of(session, given.before)
+        if known is None:
+            known = take(session, source, given.before, kind, functools.partial(session.lists.convert_outside, items))
+        guard(session, source, given.before, kind)
+    elif known is None:
+        known = session.lists.convert_outside(items, None)
+        known.is_appended = True
+        session.outside.add_state(State(StateSlot(source.name, "new list"), source, given.before, known))
     return known
 
 
-def guard(session: Session, source: Source, now: list[Any], abstract: RuntimeList) -> None:
+def take(
+    session: Session,
+    source: Source,
+    now: list[Any],
+    kind: value_types.Type | None,
+    make: Callable[[value_types.Type | None], RuntimeList],
+) -> RuntimeList:
+    """Have a list from outside be an input of the program.
+
+    Args:
+        session: the capture.
+        source: gives the list.
+        now: what is in it now.
+        kind: the type of its items.
+        make: makes what stands for it, given the type of the items in the program.
+    """
+    classes = set(kinds_of_items.classes_in(kind))
+    for one in classes - {list, dict}:
+        session.tracker.met(one)
+    changed = frozenset(one for one in classes if session.places.copies.is_wanted(one, session.traits.apart))
+    abstract = make(kinds_of_items.with_cells(kind, changed))
+    session.outside.add_state(State(StateSlot(source.name, "list"), source, now, abstract, frozenset(classes), changed))
+    return abstract
+
+
+def guard(session: Session, source: Source, now: list[Any], kind: value_types.Type | None) -> None:
     """Require that a list from outside hold what its program is made for.
 
     Args:
         session: the capture.
         source: gives the list.
         now: what is in it now.
-        abstract: what stands for it.
+        kind: the type of its items.
     """
-    kind = abstract.element
     expected = "is empty" if kind is None else f"is a list of {mismatches.text(kind)}"
     session.tracker.guards.add(source, "fits", kinds_of_items.condition(kind, now), expected)
+
+
+def guard_apart(session: Session) -> None:
+    """Require that no object that the code has met be in a list from outside that is an input: there, the program has another.
+
+    Raises:
+        CaptureError: one is.
+    """
+    for state in session.outside.states:
+        if not state.classes:
+            continue
+        assert state.source is not None
+        held = kinds_of_items.held_in(state.value)
+        others = [(value, source) for value, source in session.tracker.objects() if type(value) in state.classes]
+        for value, source in others:
+            if id(value) in held:
+                raise errors.CaptureError(
+                    f"{source.name} is in {state.source.name} too, a list whose length differs from call to call",
+                    session.here(),
+                    fix="keep its position in the list, or what is read of it",
+                )
+        if others:
+            session.tracker.guards.holds_none(state.source, [source for _, source in others], kinds_of_items.holds)
 
 
 def length_before(session: Session, items: RuntimeList) -> Any:
@@ -64,11 +116,11 @@ def length_before(session: Session, items: RuntimeList) -> Any:
 
 def _element_of(session: Session, items: list[Any]) -> value_types.Type | None:
     try:
-        return kinds_of_items.of_items(items)
+        return kinds_of_items.of_items(items, construction.is_plain)
     except TypeError as error:
         raise errors.CaptureError(
             "a list from outside that is longer at each call is read, and holds what a program takes no list of",
             session.here(),
             seen=str(error),
-            fix="keep numbers, strings and tensors of one dtype and rank in it, or tuples of them",
+            fix="keep numbers, strings, tensors of one dtype and rank in it, or tuples, lists, dicts and plain objects of them",
         ) from None

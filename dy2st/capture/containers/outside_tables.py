@@ -10,12 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 from dy2st.capture.containers import outside_lists
-from dy2st.capture.session.outside import State
+from dy2st.capture.objects import construction
 from dy2st.capture.session.session import Session
 from dy2st.capture.types import kinds_of_items
 from dy2st.capture.values.abstract_objects import AbstractKeys, AbstractTable
 from dy2st.capture.values.signals import NeedsTable
-from dy2st_runtime.ir.program import StateSlot
 
 _PARTS = ("_dy2st_keys", "_dy2st_values")
 
@@ -29,16 +28,15 @@ def take(session: Session, table: AbstractTable, value: Any) -> None:
     source = session.tracker.source_of(value)
     assert source is not None
     known, error = session.outside.tables[source.name]
-    kinds = kinds_of_items.of(value) if known is None else known
+    kinds = kinds_of_items.of(value, construction.is_plain) if known is None else known
     if kinds is None:
         raise error
     session.tracker.guards.same_type(source, value)
     steps: tuple[Callable[[Any], list[Any]], ...] = (list,) if isinstance(table, AbstractKeys) else (list, _values_of)
     for name, step, kind in zip(_PARTS, steps, kinds):
         part = session.tracker.table.part(source, step)
-        items = session.lists.of_outside(kind)
-        session.outside.add_state(State(StateSlot(part.name, "list"), part, now := step(value), items))
-        outside_lists.guard(session, part, now, items)
+        items = outside_lists.take(session, part, now := step(value), kind, session.lists.of_outside)
+        outside_lists.guard(session, part, now, kind)
         session.tracker.know(items.items, part)
         setattr(table, name, items.items)
     session.outside.tables_met.append((source, table, kinds))

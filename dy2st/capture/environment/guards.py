@@ -71,6 +71,9 @@ class Guard:
         return self.check.others if isinstance(self.check, _Distinct) else ()
 
 
+TOGETHER = frozenset(("memory", "holds"))
+"""The kinds of conditions on several values at once, which ``data`` tells the contrary of."""
+
 _OF_TENSORS = frozenset(("tensor", "strides", "leaf", "class"))
 """The kinds of conditions on tensors; what a program changes of one itself, it changes at once."""
 
@@ -257,6 +260,17 @@ class GuardTable:
         expected = f"lies outside of the memory of {others[0].name}"
         self._guards.setdefault((source.index, "memory"), Guard(source, "memory", _Distinct(others), expected, data=share_memory))
 
+    def holds_none(self, source: Source, others: Sequence[Source], holds: Callable[..., bool]) -> None:
+        """Require that none of some objects be in a list; checked by :meth:`failure`.
+
+        Args:
+            source: gives the list.
+            others: give the objects.
+            holds: tells of a list and such objects whether it holds one.
+        """
+        expected = f"does not hold {' or '.join(other.name for other in others[:3])}{' …' if len(others) > 3 else ''}"
+        self.add(source, "holds", _Distinct(others), expected, data=holds)
+
     def same_memory(self, sources: Sequence[Source], tensors: Sequence[torch.Tensor]) -> None:
         """Require that some tensors share memory as they do, or do not; checked by :meth:`failure`."""
         first, *others = sources
@@ -315,7 +329,7 @@ class GuardTable:
             check = guard.check
             if isinstance(check, _Alias):
                 holds = value is values[check.other.index]
-            elif guard.kind == "memory":
+            elif guard.kind in TOGETHER:
                 holds = not guard.data(value, *(values[other.index] for other in guard.others))
             elif isinstance(check, _Distinct):
                 others = [id(values[other.index]) for other in check.others]

@@ -79,6 +79,10 @@ class Tracker:
         """Return the tensors from outside that the capture has met."""
         return [*self._tensors.values()]
 
+    def objects(self) -> list[tuple[Any, Source]]:
+        """Return the objects from outside that the capture has met."""
+        return [(self._abstracts.get(key, value), source) for key, (value, source) in self._objects.items()]
+
     def is_fresh(self, value: Any) -> bool:
         """Tell whether a library has made a value in the capture that changes, or a user's function that holds abstract values."""
         if self.source_of(value) is not None:

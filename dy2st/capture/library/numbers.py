@@ -88,6 +88,7 @@ def _bool(session: Session, value: Any = False) -> Any:
 def _hash(session: Session, value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return identities.of(session, value)
+    tensor_keys.check_objects(session, value)
     identities.check_hashed(session, tensor_keys.tensors_of(value))
     own = type(value).__hash__
     if is_users_function(own):

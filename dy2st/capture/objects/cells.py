@@ -97,10 +97,14 @@ def as_read(session: Session, table: dict[Any, Any]) -> dict[Any, Any]:
     return {key: read(session, item) if type(item) is Cell else item for key, item in dict.items(table)}
 
 
-def leave(session: Session, value: Any) -> None:
-    """Note that a value of the program leaves it: the objects in a list get what is in their cells."""
-    if isinstance(value, RuntimeList) and _has_cells(value.element):
-        session.builder.call_raw(control.item_open, (session.builder.argument(value),))
+def are_in(value: Any) -> bool:
+    """Tell whether a value of the program is a list of objects that have cells, which are opened where it leaves the program."""
+    return isinstance(value, RuntimeList) and _has_cells(value.element)
+
+
+def leave(session: Session, items: RuntimeList) -> None:
+    """Note that such a list leaves the program, which does no more with it: its objects get what is in their cells."""
+    session.builder.call_raw(control.item_open, (session.builder.argument(items),))
 
 
 def _has_cells(kind: value_types.Type | None) -> bool:

@@ -96,6 +96,13 @@ def _may_be_copy(session: Session, value: Any) -> bool:
     return value in session.places.copies or (known is not None and bool(known.places))
 
 
+def _holds_copy(session: Session, value: Any) -> bool:
+    """Tell whether a value is such a copy, or a list or tuple that holds one."""
+    if not isinstance(value, (list, tuple)):
+        return value in session.places.copies
+    return any(_holds_copy(session, item) for item in storage.plain(value))
+
+
 def _are_one_in_lists(session: Session, left: Any, right: Any) -> Any:
     """Return whether two values are one, of which a list of the program holds one at least.
 
@@ -149,7 +156,8 @@ def _equal(session: Session, left: Any, right: Any) -> Any:
         return equal_lists(session, left, right)
     if isinstance(left, (tuple, list)) and isinstance(right, storage.base_of(left)):
         items = [storage.plain(side) for side in (left, right)]  # Python asks no method of their classes
-        if len(items[0]) != len(items[1]) or not holds_runtime(left, right):
+        of_program = holds_runtime(left, right) or any(_holds_copy(session, side) for side in (left, right))
+        if len(items[0]) != len(items[1]) or not of_program:
             return left == right
         return _all_same(session, [*zip(*items, strict=True)])
     if _are_tables(left, right):
@@ -197,6 +205,8 @@ def _is_plain(value: Any) -> bool:
 def _equal_objects(session: Session, left: Any, right: Any) -> Any:
     own = user_method(type(left), "__eq__") or getattr(type(left), "__eq__", None)
     if own is object.__eq__:
+        if any(_may_be_copy(session, value) for value in (left, right)) and not has_own(right, "__eq__"):
+            return is_(left, right)
         session.tracker.identity(left)
         session.tracker.identity(right)
     elif isinstance(left, _METHODS) and isinstance(right, _METHODS):
@@ -363,7 +373,8 @@ def same(session: Session, value: Any, item: Any) -> Any:
     """Return ``value is item or value == item``, as containers compare: a Python bool, or a symbolic one."""
     if value is item:
         return True
-    if not (isinstance(value, torch.Tensor) and isinstance(item, torch.Tensor)):
+    are_tensors = isinstance(value, torch.Tensor) and isinstance(item, torch.Tensor)
+    if not are_tensors and not cells.pairs(value, item):  # by which the program knows whether they are one object
         return truth(session, equal(value, item))
     test = truth(session, is_(value, item))
     return capture_if_exp(test, lambda: True, lambda: truth(session, equal(value, item)))

@@ -76,7 +76,7 @@ def _may_be_any(session: Session, value: Any) -> bool:
     """Tell whether only the program knows which object it is."""
     if isinstance(value, torch.Tensor):
         return tensor_keys.may_be_any(session, value)
-    return isinstance(value, TaggedUnion)
+    return isinstance(value, TaggedUnion) or value in session.places.copies
 
 
 def of(session: Session, value: Any) -> Any:
@@ -88,7 +88,7 @@ def of(session: Session, value: Any) -> Any:
     is_of_call = (
         session.fakes.is_abstract(known)
         if isinstance(known, torch.Tensor)
-        else source is None and id(known) in session.allocations.created
+        else source is None and (id(known) in session.allocations.created or known in session.places.copies)
     )
     if not is_of_call:
         if source is not None:

@@ -30,6 +30,7 @@ class Captured:
         guards: when it may run.
         states: gives each state value, from the values of the sources.
         state_sources: the source of each state value; ``None`` for a constant.
+        changed: for the states that are lists of objects which the program changes where they are, by position, their classes.
         writers: one for each effect of the program.
         sites: what became of each control-flow statement.
         written: names of the sources that the program writes.
@@ -50,6 +51,7 @@ class Captured:
     guards: GuardTable
     states: list[Callable[[Sequence[Any]], Any]]
     state_sources: list[Source | None]
+    changed: Mapping[int, frozenset[type]]
     writers: list[Writer]
     sites: list[Site]
     written: frozenset[str]

@@ -77,11 +77,18 @@ _UNIQUE = (
 
 
 class Describer:
-    """Describes values; their tensors, numbers, lists and texts become outputs of the root block."""
+    """Describes values.
+
+    Attributes:
+        outputs: their tensors, numbers, lists and texts, which become outputs of the root block.
+        with_cells: the positions of the outputs whose cells are opened before they are used outside.
+        existing: for the numbers of containers that come from outside, the index of the source.
+    """
 
     def __init__(self, session: Session) -> None:
         self.session = session
         self.outputs: list[Any] = []
+        self.with_cells: list[int] = []
         self.existing: dict[int, int] = {}
         self._numbers: dict[int, tuple[int, Any]] = {}
         self._uses: collections.Counter[int] = collections.Counter()
@@ -210,7 +217,8 @@ class Describer:
         if isinstance(value, Text):
             value = wording.node_value(self.session, value)
         if isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS, RuntimeList, fx.Node)):
-            cells.leave(self.session, value)
+            if cells.are_in(value):
+                self.with_cells.append(len(self.outputs))
             self.outputs.append(value)
             leaf = Leaf(len(self.outputs) - 1)
             return self._with_tables(leaf, value, what) if isinstance(value, RuntimeList) else leaf

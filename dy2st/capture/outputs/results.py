@@ -17,7 +17,7 @@ from dy2st import errors
 from dy2st.capture.attributes import tensor_attributes
 from dy2st.capture.attributes.tensor_attributes import Marks
 from dy2st.capture.containers import originals
-from dy2st.capture.objects import made_functions
+from dy2st.capture.objects import cells, made_functions
 from dy2st.capture.outputs.description import Describer
 from dy2st.capture.outputs.effects import Writer, effects_of
 from dy2st.capture.session.session import Session
@@ -32,6 +32,7 @@ from dy2st.capture.writes.undo_log import UndoLog, Write
 from dy2st_runtime.ir.program import Effect
 from dy2st_runtime.ir.structure import Leaf, Structure
 from dy2st_runtime.ir.unflattening import unflatten
+from dy2st_runtime.primitives.cells import open_
 
 _MOST_OPTIONAL = 3
 """Keys that a dict may have or not, of which it is written once for each set."""
@@ -45,11 +46,13 @@ class Written:
         effects: how what is written is made of the outputs.
         writers: one for each effect.
         existing: for the numbers of containers that come from outside, the index of the source.
+        with_cells: the positions of lists in the outputs whose objects have cells still; a program opens them at its end.
     """
 
     effects: Sequence[Effect]
     writers: Sequence[Writer]
     existing: Mapping[int, int]
+    with_cells: Sequence[int] = ()
 
     def known(self, values: Sequence[Any]) -> dict[int, Any]:
         """Return the containers that are there already, from the values of the sources."""
@@ -63,6 +66,8 @@ class Written:
 
     def write(self, values: Sequence[Any], outputs: Sequence[Any], results: dict[int, Any]) -> Sequence[Any]:
         """Write it, given the values of the sources and the containers that are there; gives the outputs as they are outside."""
+        for position in self.with_cells:
+            open_(outputs[position])
         if self._items:
             outputs = originals.restored(outputs, {position: writer.owner(values) for position, writer in self._items})
         for effect, writer in zip(self.effects, self.writers):
@@ -106,6 +111,8 @@ def of(session: Session, result: Any) -> Results:
     structure = describer.describe(result, "returns")
     session.places.rely_on_unchanged(session.blocks.region.undo_log)
     effects, writers, written = effects_of(session, outside(session, session.blocks.region.undo_log), describer)
+    for position in describer.with_cells:
+        cells.leave(session, describer.outputs[position])
     plain = describer.simplified
     return Results(
         plain(structure),
@@ -138,7 +145,7 @@ def until_now(session: Session) -> tuple[Written, tuple[Any, ...], list[Write]]:
             writers += writer
     session.blocks.key_orders.undo(known, lambda table: False)  # of copies that nobody but the describer has: no block writes them
     plain = [dataclasses.replace(effect, value=describer.simplified(effect.value)) for effect in effects]
-    return Written(plain, writers, describer.existing), tuple(describer.outputs), lost
+    return Written(plain, writers, describer.existing, describer.with_cells), tuple(describer.outputs), lost
 
 
 def outside(session: Session, undo_log: UndoLog) -> list[Write]:

@@ -37,12 +37,23 @@ _OF_MODULES = ("_parameters", "_buffers")
 
 @dataclasses.dataclass
 class State:
-    """A value from outside that the program takes as an input."""
+    """A value from outside that the program takes as an input.
+
+    Attributes:
+        slot: of the program.
+        source: where it comes from; ``None`` for a constant.
+        value: what it is now.
+        abstract: what stands for it.
+        classes: of the objects, dicts and lists in a list.
+        changed: those whose objects the program changes, see :mod:`dy2st.capture.objects.cells`.
+    """
 
     slot: StateSlot
     source: Source | None
     value: Any
     abstract: Any
+    classes: frozenset[type] = frozenset()
+    changed: frozenset[type] = frozenset()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -14,38 +14,51 @@ from torch.autograd import forward_ad
 from dy2st.capture.types import lattice, mismatches, tensor_traits, value_types
 from dy2st.capture.values import storage
 from dy2st.capture.values.kinds import refused_kind
-from dy2st_runtime.ir.flattening import shallow
-from dy2st_runtime.ir.structure import TupleOf
+from dy2st_runtime.ir.flattening import attributes, shallow
+from dy2st_runtime.ir.structure import CellOf, DictOf, Leaf, ObjectOf, Structure, TupleOf, exact
+from dy2st_runtime.primitives.cells import Cell
 
 Kinds = tuple[value_types.Type | None, value_types.Type | None]
 """The types of the keys, and of what is under them; ``None`` where there is nothing."""
 
 _CONSTANTS = (type(None), enum.Enum, torch.dtype, torch.device)
 _NUMBERS = {"bool": bool, "int": int, "float": float}
+_KEYS = (str, int, float, bool, type(None), enum.Enum)
+"""Of dicts that are items: they are part of the type."""
+IsPlain = Callable[[type], bool]
+"""Tells whether the objects of a class are no more than their attributes."""
 
 
-def of(table: Any) -> Kinds | None:
+def of(table: Any, is_plain: IsPlain) -> Kinds | None:
     """Return the types of what is in a dict or set; ``None`` where a program cannot be given that in a list."""
     held = storage.plain(table)
     try:
-        return of_items(list(held)), of_items(list(held.values()) if isinstance(table, dict) else [])
+        return of_items(list(held), is_plain), of_items(list(held.values()) if isinstance(table, dict) else [], is_plain)
     except TypeError:
         return None
 
 
-def of_items(items: Sequence[Any]) -> value_types.Type | None:
+def of_items(items: Sequence[Any], is_plain: IsPlain) -> value_types.Type | None:
     """Return the type of the items of a list; ``None`` where there is none.
+
+    Args:
+        items: of the list.
+        is_plain: tells which objects may be among them.
 
     Raises:
         TypeError: a program cannot be given them in a list.
     """
     try:
-        result = lasting(functools.reduce(lattice.join_elements, map(_kind_of, items), None))
+        result = lasting(_joined(items, is_plain, ()))
     except mismatches.Mismatch as error:
         raise TypeError(error.told("an item", "another one")) from None
     if not fit(result, list(items), is_mixed=True):
         raise TypeError("tensors as forward-mode differentiation has them")
     return result
+
+
+def _joined(items: Sequence[Any], is_plain: IsPlain, around: tuple[Any, ...]) -> value_types.Type | None:
+    return functools.reduce(lattice.join_elements, (_kind_of(item, is_plain, around) for item in items), None)
 
 
 def condition(kind: value_types.Type | None, items: list[Any]) -> Callable[[Any], bool]:
@@ -56,19 +69,94 @@ def condition(kind: value_types.Type | None, items: list[Any]) -> Callable[[Any]
     return functools.partial(fit, kind, is_mixed=is_mixed)
 
 
-def _kind_of(value: Any) -> value_types.Type:
+def _kind_of(value: Any, is_plain: IsPlain, around: tuple[Any, ...]) -> value_types.Type:
     if type(value) in _NUMBERS.values():
         return value_types.NumberType(type(value).__name__)
     if type(value) is str:
         return value_types.StringType()
     if isinstance(value, _CONSTANTS):
         return value_types.SameType(value)
-    if type(value) is tuple:
-        structure: Any = shallow(value)[1]
-        return value_types.ContainerType(structure, tuple(map(_kind_of, value)))
     if _is_plain(value):
         return value_types.TensorType.of(value)
-    raise TypeError(f"a {type(value).__qualname__}{' that is a leaf with a gradient' if type(value) is torch.Tensor else ''}")
+    if any(value is other for other in around):
+        raise TypeError(f"a {type(value).__qualname__} that holds itself")
+    if type(value) is list:
+        return value_types.ListType(_joined(value, is_plain, (*around, value)))
+    parts = _parts(value, is_plain)
+    if parts is None:
+        raise TypeError(f"a {type(value).__qualname__}{' that is a leaf with a gradient' if type(value) is torch.Tensor else ''}")
+    structure, held = parts
+    return value_types.ContainerType(structure, tuple(_kind_of(item, is_plain, (*around, value)) for item in held))
+
+
+def _parts(value: Any, is_plain: IsPlain) -> tuple[Structure, Sequence[Any]] | None:
+    """Return what a container is made of; ``None`` for what is none, or not only that."""
+    kind = type(value)
+    if kind is tuple or (kind is dict and all(isinstance(key, _KEYS) for key in value)):
+        parts, structure = shallow(value)
+        return structure, parts
+    if isinstance(value, (type, dict, tuple, list)) or not is_plain(kind):
+        return None
+    held = attributes(value)
+    if dataclasses.is_dataclass(kind):
+        parts, structure = shallow(value)
+        return structure, parts
+    return ObjectOf(kind, tuple(held), tuple(map(Leaf, range(len(held))))), list(held.values())
+
+
+def held_in(items: Any, seen: dict[int, Any] | None = None) -> dict[int, Any]:
+    """Return the objects, lists and dicts in a list that is an input of a program, by identity."""
+    seen = {} if seen is None else seen
+    for item in items:
+        is_value = isinstance(item, (torch.Tensor, str, *_NUMBERS.values(), *_CONSTANTS))
+        if is_value or id(item) in seen:
+            continue
+        if not isinstance(item, tuple):
+            seen[id(item)] = item
+        inside = item if isinstance(item, (list, tuple)) else item.values() if isinstance(item, dict) else attributes(item).values()
+        held_in(inside, seen)
+    return seen
+
+
+def holds(items: Any, *others: Any) -> bool:
+    """Tell whether one of some objects is in such a list."""
+    held = held_in(items)
+    return any(id(other) in held for other in others)
+
+
+def classes_in(kind: value_types.Type | None) -> Iterator[type]:
+    """Yield the classes of the objects, dicts and lists in the items of a list of a type."""
+    match kind:
+        case value_types.ListType(element):
+            yield list
+            yield from classes_in(element)
+        case value_types.TaggedUnionType(options):
+            for option in options:
+                yield from classes_in(option)
+        case value_types.ContainerType(structure, items):
+            if isinstance(structure, (ObjectOf, DictOf)):
+                yield structure.factory
+            for item in items:
+                yield from classes_in(item)
+
+
+def with_cells(kind: value_types.Type | None, classes: Collection[type]) -> Any:
+    """Return a type in which the attributes of objects of some classes, and the items of dicts, are in cells."""
+    match kind:
+        case value_types.ListType(element, is_tuple):
+            return value_types.ListType(with_cells(element, classes), is_tuple)
+        case value_types.TaggedUnionType(options):
+            return value_types.TaggedUnionType(tuple(with_cells(option, classes) for option in options))
+        case value_types.ContainerType(structure, items):
+            inside = tuple(with_cells(item, classes) for item in items)
+            if isinstance(structure, (ObjectOf, DictOf)) and structure.factory in classes:
+                inside = tuple(map(_in_cell, inside))
+            return value_types.ContainerType(structure, inside)
+    return kind
+
+
+def _in_cell(kind: value_types.Type) -> value_types.Type:
+    return value_types.ContainerType(CellOf((Leaf(0),)), (value_types.ListType(kind),))
 
 
 def _is_plain(value: Any) -> bool:
@@ -92,8 +180,12 @@ def lasting(kind: value_types.Type | None) -> value_types.Type | None:
             return kind
         case value_types.TaggedUnionType(options):
             return value_types.TaggedUnionType(tuple(map(lasting, options)))
-        case value_types.ContainerType(TupleOf(_, None) as structure, items):
+        case value_types.ContainerType(CellOf(), (value_types.ListType(inside),)):
+            return lasting(inside)
+        case value_types.ContainerType(TupleOf(_, None) | ObjectOf() | DictOf() as structure, items):
             return value_types.ContainerType(structure, tuple(map(lasting, items)))
+        case value_types.ListType(element, False):
+            return value_types.ListType(lasting(element))
         case value_types.TensorType() if kind.kind is torch.Tensor:
             sizes = tuple(size if isinstance(size, int) else value_types.DYNAMIC for size in kind.sizes)
             known = kind.strides is not None and all(isinstance(stride, int) for stride in kind.strides)
@@ -123,6 +215,8 @@ def _kinds(kind: value_types.NumberType, is_mixed: bool) -> set[type]:
 
 
 def _fits(kind: value_types.Type | None, value: Any, is_mixed: bool) -> bool:
+    if type(value) is Cell:  # another thread runs a program that changes the object
+        value = value.items[0]
     match kind:
         case value_types.NumberType():
             return type(value) in _kinds(kind, is_mixed)
@@ -132,12 +226,27 @@ def _fits(kind: value_types.Type | None, value: Any, is_mixed: bool) -> bool:
             return value_types.same_constant(value, known)
         case value_types.TaggedUnionType(options):
             return any(_fits(option, value, is_mixed) for option in options)
-        case value_types.ContainerType(TupleOf(_, None), items):
-            is_alike = type(value) is tuple and len(value) == len(items)
-            return is_alike and all(_fits(item, part, is_mixed) for item, part in zip(items, value))
+        case value_types.ListType(element):
+            return fit(element, value, is_mixed)
+        case value_types.ContainerType(structure, items):
+            held = _held(structure, value)
+            return held is not None and all(_fits(item, part, is_mixed) for item, part in zip(items, held))
         case value_types.TensorType():
             return _is_plain(value) and _fits_tensor(kind, value_types.TensorType.of(value))
     return False
+
+
+def _held(structure: Structure, value: Any) -> Sequence[Any] | None:
+    """Return what is in a container that has a structure; ``None`` of any other."""
+    match structure:
+        case TupleOf(items):
+            return value if type(value) is tuple and len(value) == len(items) else None
+        case DictOf(keys):
+            return [*value.values()] if type(value) is dict and exact((*value,)) == exact(keys) else None
+        case ObjectOf(factory, fields):
+            held = attributes(value) if type(value) is factory else {}
+            return [held[name] for name in fields] if held.keys() == set(fields) else None
+    return None
 
 
 def _fits_tensor(kind: value_types.TensorType, own: value_types.TensorType) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch._C._dynamo.guards import TensorGuards
 
-from dy2st.capture.environment.guards import Guard, IsReferent
+from dy2st.capture.environment.guards import TOGETHER, Guard, IsReferent
 from dy2st.capture.environment.same_contents import HOOKS, ClassShape, ModuleShape, TensorShape, is_frozen, same_frozen
 from dy2st.capture.environment.sources import GONE, Source, ToObject, ToReferent, fetch, follows_reads, held_item, step
 from dy2st.capture.outputs.captured import Captured
@@ -263,7 +263,7 @@ class SourceCode:
         value = self.registers[guard.source.index]
         if guard.alias is not None:
             return [f"{value} is {self.registers[guard.alias.index]}"]
-        if guard.others or guard.kind in ("apart", "memory"):
+        if guard.others or guard.kind == "apart" or guard.kind in TOGETHER:
             return self._other(guard, value, [self.registers[other.index] for other in guard.others])
         if guard.kind in ("missing", "present"):
             return [f"{value} is {'' if guard.kind == 'missing' else 'not '}{self.out.constant(GONE)}"]
@@ -304,7 +304,7 @@ class SourceCode:
 
     def _other(self, guard: Guard, value: str, others: list[str]) -> list[str]:
         """Return the conditions that a value is another one than some others."""
-        if guard.kind == "memory":
+        if guard.kind in TOGETHER:
             return [f"not {self.out.constant(guard.data)}({', '.join([value, *others])})"]
         return are_distinct([value, *others]) if guard.kind == "apart" else [is_none_of(value, others)]
 

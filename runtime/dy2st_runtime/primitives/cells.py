@@ -1,13 +1,14 @@
 """What an object that a program makes has in place of an attribute, where the program reads and changes it while it is in a list.
 
 b.n = [0]            for the program, an attribute is a list with one item, which all copies of the object share
+close(items, …)      does that with the attributes of objects that a program is given
 open_(items)         puts what is in these lists into the objects, when they leave the program
 """
 
 from __future__ import annotations
 
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, NoReturn
 
 import torch
@@ -63,18 +64,48 @@ def open_(value: Any, seen: set[int] | None = None) -> None:
         return
     for name, part in _parts(value):
         inside = part.items[0] if type(part) is Cell else part
-        if inside is not part and isinstance(value, dict):
-            value[name] = inside
-        elif inside is not part:
-            object.__setattr__(value, name, inside)
+        if inside is not part:
+            _set(value, name, inside)
         open_(inside, seen)
+
+
+def close(value: Any, classes: Collection[type], closed: dict[int, Any]) -> None:
+    """Put the attributes of objects of some classes, and the items of dicts, in cells.
+
+    Args:
+        value: a list; what is in its items counts, too.
+        classes: of the objects; with ``dict`` among them, dicts.
+        closed: gets these objects, by identity, and what else has been looked at.
+    """
+    if id(value) in closed or isinstance(value, _WITHOUT_CELLS):
+        return
+    closed[id(value)] = value
+    if isinstance(value, (list, tuple)):
+        for part in value:
+            close(part, classes, closed)
+        return
+    for name, part in _parts(value):
+        inside = part.items[0] if type(part) is Cell else part
+        if inside is part and type(value) in classes:
+            _set(value, name, Cell([part]))
+        close(inside, classes, closed)
+
+
+def _set(value: Any, name: Any, part: Any) -> None:
+    if isinstance(value, dict):
+        value[name] = part
+    elif name in (table := getattr(value, "__dict__", {})):
+        table[name] = part  # past a property of that name
+    else:
+        object.__setattr__(value, name, part)
 
 
 def _parts(value: Any) -> list[tuple[Any, Any]]:
     if isinstance(value, dict):
         return list(value.items())
     slots = [name for kind in type(value).__mro__ for name in _names(vars(kind).get("__slots__", ()))]
-    return [*getattr(value, "__dict__", {}).items(), *((name, getattr(value, name)) for name in slots if hasattr(value, name))]
+    table = {name: part for name, part in getattr(value, "__dict__", {}).items() if not name.startswith("__dy2st_")}
+    return [*table.items(), *((name, getattr(value, name)) for name in slots if hasattr(value, name))]
 
 
 def _names(slots: Any) -> tuple[str, ...]:
