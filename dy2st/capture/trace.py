@@ -21,9 +21,9 @@ from dy2st.capture.branching import elements, optional
 from dy2st.capture.calls import call, modules
 from dy2st.capture.calls.older_iterators import OlderIterators
 from dy2st.capture.collections import deques, made_tables, sets
-from dy2st.capture.containers import lists, outside_lists, outside_tables
+from dy2st.capture.containers import lists, outside_inputs, outside_lists, outside_objects, outside_tables
 from dy2st.capture.diagnostics.translation import translated, user_line
-from dy2st.capture.environment.request import Request
+from dy2st.capture.environment.request import OBJECT, Request
 from dy2st.capture.environment.sizes import SizeConditions
 from dy2st.capture.environment.sources import Source
 from dy2st.capture.library.foreseen import Foreseen
@@ -43,6 +43,7 @@ from dy2st.capture.values.signals import (
     NeedsAbstract,
     NeedsApart,
     NeedsMade,
+    NeedsObject,
     NeedsRanks,
     NeedsRecords,
     NeedsRuntimeList,
@@ -86,6 +87,8 @@ def capture(request: Request, convert: Callable[[FunctionType], Any], namespace:
             request = dataclasses.replace(request, tables={**request.tables, needed.name: (needed.kinds, needed.error)})
         except NeedsApart as needed:
             request = dataclasses.replace(request, apart=request.apart | {needed.trait})
+        except NeedsObject as needed:
+            request = dataclasses.replace(request, dynamic_state={**request.dynamic_state, needed.name: OBJECT})
         except NeedsRanks:
             request = dataclasses.replace(request, ranked=True)
 
@@ -93,7 +96,15 @@ def capture(request: Request, convert: Callable[[FunctionType], Any], namespace:
 def _capture(request: Request, convert: Callable[[FunctionType], Any], namespace: Any) -> Captured:
     converted, training = convert(request.function), _training(request)
     operators = Operators(
-        convert, call.call, optional.over, lists.create, outside_lists.create, elements.make_early, namespace, _MAKERS
+        convert,
+        call.call,
+        optional.over,
+        lists.create,
+        outside_lists.create,
+        outside_objects.create,
+        elements.make_early,
+        namespace,
+        _MAKERS,
     )
     session = Session(request, operators)
     session.position.entry_code = _capture.__code__
@@ -198,7 +209,7 @@ def _repeatable_or_marked(session: Session, request: Request) -> Iterator[None]:
         if session.tracker.guards.once:
             setattr(error, READ_ONCE, True)
         raise
-    except (NeedsAbstract, NeedsApart, NeedsTable) as needed:
+    except (NeedsAbstract, NeedsApart, NeedsTable, NeedsObject) as needed:
         _check_repeatable(session, request, needed)
         raise
 
@@ -278,7 +289,7 @@ def _finish(
 ) -> Captured:
     value = results.of(session, result)
     outside_tables.check_kinds(session)
-    outside_lists.guard_apart(session)
+    outside_inputs.guard_apart(session)
     session.outside.guard_kinds()
     block = root.finish(value.outputs)
     code = request.function.__code__
@@ -339,4 +350,6 @@ def _state_getter(state: State) -> Callable[[Sequence[Any]], Any]:
             return lambda values: list(values[index])
         case "new list":
             return lambda values: []
+        case "object":
+            return lambda values: [values[index]]
     return lambda values: values[index]

@@ -19,8 +19,9 @@ import numpy as np
 import torch
 
 from dy2st.capture.environment.guards import Guard
-from dy2st.capture.environment.request import ITEMS, LENGTH
+from dy2st.capture.environment.request import ITEMS, LENGTH, OBJECT
 from dy2st.capture.environment.sources import Source, shown_key
+from dy2st.capture.objects.construction import is_plain
 from dy2st.capture.outputs.captured import Captured
 from dy2st.capture.trace import READ_ONCE
 from dy2st.static.cache import Lookup, ProgramCache
@@ -144,13 +145,15 @@ class DynamicState:
         """Return state that a program of this function writes and that is another now."""
         places = (self._written_arguments(miss) | miss.call.array_places()) - self._constant
         result: dict[str, Dims] = {}
+        written = {name for _, captured in self._cache.items() for name in captured.written}
         for mismatch in self._cache.look_up(miss.call.with_inputs(places), miss.lookup).mismatches:
             if mismatch.guard is None:
                 continue
             captured, values = mismatch.entry.captured, mismatch.values
             result.update(captured.dynamic_state)
             for guard in captured.guards:
-                if guard.source.name in captured.written or guard.kind == "array":
+                is_object = guard.kind == "same" and guard.source.name in written
+                if guard.source.name in captured.written or guard.kind == "array" or is_object:
                     _note(guard, values[guard.source.index], result)
             if captured.guards.once:  # what has been taken from an iterator is gone: there is no second attempt
                 result = {name: dims for name, dims in result.items() if dims not in (LENGTH, ITEMS)}
@@ -247,6 +250,8 @@ def _note(guard: Guard, now: Any, results: dict[str, Dims]) -> None:
     elif guard.kind in ("keys", "contents") and type(now) is list and not guard.check(now) and _is_of_any_length(guard.value, now):
         if results.get(name) != ITEMS:
             results[name] = LENGTH
+    elif guard.kind == "same" and is_plain(type(now)) and not guard.check(now):
+        results[name] = OBJECT
     elif guard.kind == "contents" and not guard.check(now):
         results.update(_in_table(name, before, now))
 

@@ -30,7 +30,7 @@ from dy2st_runtime.executors import Runner
 from dy2st_runtime.executors.python.code import tuple_text
 from dy2st_runtime.ir.structure import Const, DictOf, Leaf, ListOf, Structure, TupleOf
 from dy2st_runtime.ir.unflattening import unflatten
-from dy2st_runtime.primitives.cells import close, open_
+from dy2st_runtime.primitives.cells import close, open_, owners
 
 
 class Route:
@@ -150,7 +150,7 @@ def with_cells(run: Runner, captured: Captured) -> Runner:
 
     def run_with_cells(inputs: Sequence[Any]) -> Any:
         closed: dict[int, Any] = {}
-        with _CLOSING:
+        with _CLOSING, owners():
             try:
                 for position, classes in changed.items():
                     close(inputs[position], classes, closed)

@@ -83,6 +83,7 @@ def normalized(session: Session, value: Any, inside: bool = False) -> Any:
     if isinstance(value, Text):
         return text.as_runtime_string(session, value)
     if is_outside(session, value):
+        session.outside.require_input(value)
         session.tracker.identity(value)
         return value
     return _list(session, value) if type(value) is list else _new_item(session, value)
@@ -187,7 +188,7 @@ def _check_put_once(session: Session, part: Any) -> None:
 
     Raises:
         NeedsMade: the block that has made it has to do that, for it is the same one at each iteration of a loop.
-        NeedsApart: that block has to do it with all of this class.
+        NeedsApart: that block has to do it with all of this class, or the program has to find it by its cells.
         CaptureError: nobody knows whether it has been made before.
     """
     allocated = session.allocations.allocated_at(part)
@@ -196,13 +197,17 @@ def _check_put_once(session: Session, part: Any) -> None:
         session.here(),
         fix=f"put in a copy: {'dict(d)' if isinstance(part, dict) else 'dataclasses.replace(item)'}",
     )
+    if cells.is_known_by_them(session, part):
+        return
     early = f"made early: {type(part).__module__}.{type(part).__qualname__}"
     is_older = allocated is not None and not session.blocks.is_of_block(allocated)
     if _may_be_in_already(session, part):
         if is_older and early not in session.traits.apart and not session.places.copies.has_followed(part):
             raise NeedsApart(early)
+        cells.require_owners(session, part)
         raise error
     if allocated is None:
+        cells.require_owners(session, part)
         raise error
     if session.blocks.repeats_since(allocated) or (is_older and early in session.traits.apart):
         raise NeedsMade(part, error)
@@ -320,7 +325,10 @@ def _chosen(session: Session, tag: Any, options: dict[int, Any]) -> fx.Node:
 
 def _made(session: Session, value: Any, parts: Sequence[Any]) -> Any:
     """Return a container with these parts, as an argument of a node."""
-    return tuple(parts) if type(value) is tuple else session.builder.call_raw(control.item_make, (shallow(value)[1], tuple(parts)))
+    if type(value) is tuple:
+        return tuple(parts)
+    made = session.builder.call_raw(control.item_make, (shallow(value)[1], tuple(parts)))
+    return session.builder.call_raw(control.item_owner, (made,)) if cells.is_known_by_them(session, value) else made
 
 
 def stands_in(session: Session, items: RuntimeList, value: Any) -> None:
@@ -352,6 +360,19 @@ def taken(session: Session, items: RuntimeList, node: fx.Node) -> Any:
     for part in _object_parts(session, value):
         session.places.copies.add(part)
     session.tuples.take(value)
+    return value
+
+
+def given(session: Session, items: RuntimeList, node: fx.Node) -> Any:
+    """Return what the capture has for an object that the program is given, which a node of its root block takes from a list."""
+    assert items.element is not None
+    root = session.blocks.root
+    value = _taken(root.builder, session, items.element, node)
+    stands_in(session, items, value)
+    for part in _mutable_parts(session, value):
+        session.allocations.own(part, root.start)
+    for part in _object_parts(session, value):
+        session.places.copies.add(part)
     return value
 
 

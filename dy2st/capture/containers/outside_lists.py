@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dy2st import errors
+from dy2st.capture.containers import outside_inputs
 from dy2st.capture.environment.sources import Source
 from dy2st.capture.objects import construction
 from dy2st.capture.session.outside import State
@@ -32,7 +33,8 @@ def create(session: Session, items: list[Any]) -> RuntimeList:
     source, given, known = session.tracker.source_of(items), session.outside.growing_lists[id(items)], session.lists.of(items)
     assert source is not None
     if given.is_read:
-        kind = _element_of(session, given.before)
+        outside_inputs.check_apart(session, source, given.before)
+        kind = element_of(session, given.before)
         if known is None:
             known = take(session, source, given.before, kind, functools.partial(session.lists.convert_outside, items))
         guard(session, source, given.before, kind)
@@ -49,6 +51,7 @@ def take(
     now: list[Any],
     kind: value_types.Type | None,
     make: Callable[[value_types.Type | None], RuntimeList],
+    slot: str = "list",
 ) -> RuntimeList:
     """Have a list from outside be an input of the program.
 
@@ -58,13 +61,14 @@ def take(
         now: what is in it now.
         kind: the type of its items.
         make: makes what stands for it, given the type of the items in the program.
+        slot: the kind of the input.
     """
     classes = set(kinds_of_items.classes_in(kind))
     for one in classes - {list, dict}:
         session.tracker.met(one)
     changed = frozenset(one for one in classes if session.places.copies.is_wanted(one, session.traits.apart))
     abstract = make(kinds_of_items.with_cells(kind, changed))
-    session.outside.add_state(State(StateSlot(source.name, "list"), source, now, abstract, frozenset(classes), changed))
+    session.outside.add_state(State(StateSlot(source.name, slot), source, now, abstract, frozenset(classes), changed))
     return abstract
 
 
@@ -81,29 +85,6 @@ def guard(session: Session, source: Source, now: list[Any], kind: value_types.Ty
     session.tracker.guards.add(source, "fits", kinds_of_items.condition(kind, now), expected)
 
 
-def guard_apart(session: Session) -> None:
-    """Require that no object that the code has met be in a list from outside that is an input: there, the program has another.
-
-    Raises:
-        CaptureError: one is.
-    """
-    for state in session.outside.states:
-        if not state.classes:
-            continue
-        assert state.source is not None
-        held = kinds_of_items.held_in(state.value)
-        others = [(value, source) for value, source in session.tracker.objects() if type(value) in state.classes]
-        for value, source in others:
-            if id(value) in held:
-                raise errors.CaptureError(
-                    f"{source.name} is in {state.source.name} too, a list whose length differs from call to call",
-                    session.here(),
-                    fix="keep its position in the list, or what is read of it",
-                )
-        if others:
-            session.tracker.guards.holds_none(state.source, [source for _, source in others], kinds_of_items.holds)
-
-
 def length_before(session: Session, items: RuntimeList) -> Any:
     """Return how long a list that is only appended to was before the call: a number that only the program knows."""
     parent = session.tracker.source_of(items.items)
@@ -114,7 +95,12 @@ def length_before(session: Session, items: RuntimeList) -> Any:
     return session.outside.dynamic_number(source, len(before)) if known is None else known
 
 
-def _element_of(session: Session, items: list[Any]) -> value_types.Type | None:
+def element_of(session: Session, items: list[Any]) -> value_types.Type | None:
+    """Return the type of the items of a list from outside.
+
+    Raises:
+        CaptureError: there is something in it of which a program takes no list.
+    """
     try:
         return kinds_of_items.of_items(items, construction.is_plain)
     except TypeError as error:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dy2st.capture.containers import outside_lists
+from dy2st.capture.containers import outside_inputs, outside_lists
 from dy2st.capture.objects import construction
 from dy2st.capture.session.session import Session
 from dy2st.capture.types import kinds_of_items
+from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import AbstractKeys, AbstractTable
 from dy2st.capture.values.signals import NeedsTable
 
@@ -28,6 +29,7 @@ def take(session: Session, table: AbstractTable, value: Any) -> None:
     source = session.tracker.source_of(value)
     assert source is not None
     known, error = session.outside.tables[source.name]
+    outside_inputs.check_apart(session, source, storage.contents_of(value))
     kinds = kinds_of_items.of(value, construction.is_plain) if known is None else known
     if kinds is None:
         raise error

@@ -34,5 +34,11 @@ class AbstractObjects(Protocol):
     def growing(self, items: list[Any], source: Source) -> None:
         """Make a list of the program of a list from outside that is longer at each call."""
 
+    def is_object_input(self, value: Any, source: Source) -> bool:
+        """Tell whether an object of a plain class differs from call to call."""
+
+    def object_input(self, value: Any, source: Source, place: Place) -> None:
+        """Make an input of the program of an object from outside, and put what stands for it into the place that holds it."""
+
     def collection(self, value: Any, place: Place | None) -> None:
         """Put what stands for a set, deque, array or container among the arguments into the place that holds it, if that may be."""

@@ -148,12 +148,21 @@ class Tracker:
             self._identity(value, source)
         elif self._stands_in_its_place(value, source):
             self._collection(value, source, place)
-        elif type(value) is list and self._abstract_objects.is_growing(value, source):
+        elif not self._is_input(value, source, place):
+            self._other(value, source, place)
+
+    def _is_input(self, value: Any, source: Source, place: Place | None) -> bool:
+        """Tell whether a list or object is an input of the program, and make it one."""
+        if type(value) is list and self._abstract_objects.is_growing(value, source):
             if not self._is_known(value, source):  # by another name, at which it may have been read as it is
                 self.guards.same_type(source, value)
                 self._abstract_objects.growing(value, source)
-        else:
-            self._other(value, source, place)
+            return True
+        if place is None or not self._abstract_objects.is_object_input(value, source):
+            return False
+        self.guards.same_type(source, value)
+        self._abstract_objects.object_input(value, source, place)
+        return True
 
     def _stands_in_its_place(self, value: Any, source: Source) -> bool:
         """Tell whether something may stand for a value in the place that holds it."""

@@ -10,12 +10,16 @@ are put in. When they leave the program, what is in the cells is put in their pl
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterator
 from typing import Any, NoReturn
+
+from torch import fx
 
 from dy2st import errors
 from dy2st.capture.session.session import Session
-from dy2st.capture.types import value_types
+from dy2st.capture.types import tensor_traits, value_types
 from dy2st.capture.values import storage
+from dy2st.capture.values.signals import NeedsApart
 from dy2st.capture.values.symbolic import RuntimeList, Undefined
 from dy2st.capture.writes.places import AttributePlace, ItemPlace
 from dy2st_runtime.ir.flattening import attributes
@@ -87,6 +91,35 @@ def pairs(left: Any, right: Any) -> list[tuple[list[Any], list[Any]]]:
     ]
 
 
+def is_known_by_them(session: Session, value: Any) -> bool:
+    """Tell whether the program knows by its cells which object a value is, wherever it stands; a cell is known with its object."""
+    return tensor_traits.OWNERS in session.traits.apart and (type(value) is Cell or next(_of(value), None) is not None)
+
+
+def require_owners(session: Session, value: Any) -> None:
+    """Have the program know by its cells which object a value is; where it cannot have some, nothing happens.
+
+    Raises:
+        NeedsApart: another capture can.
+    """
+    has_parts = isinstance(value, dict) or storage.table_of(value) is not None or bool(attributes(value))
+    if isinstance(value, (list, tuple)) or not has_parts:
+        return
+    session.places.copies.require_cells(value, session.traits.apart)
+    if tensor_traits.OWNERS not in session.traits.apart and next(_of(value), None) is not None:
+        raise NeedsApart(tensor_traits.OWNERS)
+
+
+def _of(value: Any) -> Iterator[Cell]:
+    """Yield the cells of an object or dict."""
+    parts = dict.values(value) if isinstance(value, dict) else attributes(value).values() if _is_object(value) else ()
+    return (part for part in parts if type(part) is Cell)
+
+
+def _is_object(value: Any) -> bool:
+    return not isinstance(value, (list, tuple, Cell))
+
+
 def holds(table: Any) -> bool:
     """Tell whether a dict has cells for items."""
     return isinstance(table, dict) and any(type(item) is Cell for item in dict.values(table))
@@ -102,9 +135,10 @@ def are_in(value: Any) -> bool:
     return isinstance(value, RuntimeList) and _has_cells(value.element)
 
 
-def leave(session: Session, items: RuntimeList) -> None:
-    """Note that such a list leaves the program, which does no more with it: its objects get what is in their cells."""
-    session.builder.call_raw(control.item_open, (session.builder.argument(items),))
+def leave(session: Session, value: RuntimeList | fx.Node) -> None:
+    """Note that such a list or an object leaves the program, which does no more with it: objects get what is in their cells."""
+    node = value if isinstance(value, fx.Node) else session.builder.argument(value)
+    session.builder.call_raw(control.item_open, (node,))
 
 
 def _has_cells(kind: value_types.Type | None) -> bool:

@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_leaves
 
 from dy2st import errors
 from dy2st.capture.attributes.attributes import spent
-from dy2st.capture.branching import unions
+from dy2st.capture.branching import elements, unions
 from dy2st.capture.branching.optional import RuntimeView
 from dy2st.capture.containers.iterables import Columns, RuntimeIterable, Stream
 from dy2st.capture.containers.ranges import RuntimeRange
@@ -79,14 +79,18 @@ _UNIQUE = (
 class Describer:
     """Describes values.
 
+    Args:
+        session: the capture.
+        is_record: whether what is written until now is described, in the middle of the program.
+
     Attributes:
         outputs: their tensors, numbers, lists and texts, which become outputs of the root block.
         with_cells: the positions of the outputs whose cells are opened before they are used outside.
         existing: for the numbers of containers that come from outside, the index of the source.
     """
 
-    def __init__(self, session: Session) -> None:
-        self.session = session
+    def __init__(self, session: Session, is_record: bool = False) -> None:
+        self.session, self.is_record = session, is_record
         self.outputs: list[Any] = []
         self.with_cells: list[int] = []
         self.existing: dict[int, int] = {}
@@ -203,7 +207,12 @@ class Describer:
         if self._is_holder(value):
             return self._holder(value, what)
         value = self.session.lists.of(value) or value
+        if value in self.session.places.copies and self._is_found(value):
+            return self._owner(value, what)
         self._check_copy(value, what)
+        return self._described(value, what)
+
+    def _described(self, value: Any, what: str) -> Structure:
         if isinstance(value, (Undefined, Stale)):
             value.fail()
         if isinstance(value, of_numpy.KINDS):
@@ -269,12 +278,53 @@ class Describer:
             )
         return CollectionOf(f"resolved {next(iter(plain), 'dict')}", (leaf,)) if kinds else leaf
 
+    def _is_found(self, value: Any) -> bool:
+        """Tell whether the program knows which object a copy is of.
+
+        Raises:
+            NeedsApart: it has to, for the object may be one from outside.
+        """
+        if cells.is_known_by_them(self.session, value):
+            return True
+        if not self.session.outside.holds(type(value)):
+            return False
+        if self.session.builder.object_node(value) is None and not self.is_record:
+            cells.require_owners(self.session, value)
+        return True
+
+    def _owner(self, value: Any, what: str) -> Structure:
+        """Return an object that the program finds by its cells, or has at hand.
+
+        Raises:
+            CaptureError: this is a record of what is written until now, of which no program is made.
+        """
+        node = self.session.builder.object_node(value)
+        if node is None and (self.is_record or not cells.is_known_by_them(self.session, value)):
+            raise errors.CaptureError(
+                f"{self.session.name} {what} a {type(value).__name__} that only the program knows",
+                self.session.here(),
+                fix="give the position in the list, or what is in the item",
+            )
+        if node is None or cells.is_known_by_them(self.session, value):
+            node = elements.item_node(self.session, value, elements.normalized(self.session, value))
+        self.with_cells.append(len(self.outputs))
+        self.outputs.append(node)
+        return Leaf(len(self.outputs) - 1)
+
     def _check_copy(self, value: Any, what: str) -> None:
-        """Check that two that may be one object in Python, and are two in a program, must not be left both."""
+        """Check that two that may be one object in Python, and are two in a program, must not be left both.
+
+        Raises:
+            NeedsApart: the program has to know which objects they are.
+            CaptureError: they are left both.
+        """
         holds = isinstance(value, RuntimeList) and lattice.holds_objects(value.element)
         if not holds and value not in self.session.places.copies:
             return
         if self._copies and id(value) not in self._copies and not (holds and all(map(_is_list, self._copies.values()))):
+            for other in (value, *self._copies.values()):
+                if not self.is_record and not _is_list(other):
+                    cells.require_owners(self.session, other)
             kind = next(type(other).__name__ for other in (value, *self._copies.values()) if not _is_list(other))
             raise errors.CaptureError(
                 f"{self.session.name} {what} a {kind} out of a list that changes length inside a captured block, "

@@ -129,7 +129,7 @@ def until_now(session: Session) -> tuple[Written, tuple[Any, ...], list[Write]]:
     """Return what has been written outside, by the blocks around too, the outputs that it is made of, and what cannot be
     described.
     """
-    describer = Describer(session)
+    describer = Describer(session, is_record=True)
     effects: list[Effect] = []
     writers: list[Writer] = []
     lost: list[Write] = []

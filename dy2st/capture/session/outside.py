@@ -11,7 +11,7 @@ import torch
 
 from dy2st.capture.environment import plain_values
 from dy2st.capture.environment.capture_lock import CAPTURE_LOCK
-from dy2st.capture.environment.request import ITEMS, LENGTH
+from dy2st.capture.environment.request import ITEMS, LENGTH, OBJECT
 from dy2st.capture.environment.sources import Source
 from dy2st.capture.environment.tracking import Tracker
 from dy2st.capture.recording.fake_values import FakeValues
@@ -25,7 +25,7 @@ from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_arrays import memory_of
 from dy2st.capture.values.abstract_objects import AbstractSet, AbstractTable, Represents, contents
 from dy2st.capture.values.kinds import refused_kind
-from dy2st.capture.values.signals import NeedsAbstract
+from dy2st.capture.values.signals import NeedsAbstract, NeedsObject
 from dy2st.capture.values.storage import MISSING
 from dy2st.capture.writes.places import CellPlace, ContentsPlace, ItemPlace, Place
 from dy2st.errors import CaptureError
@@ -33,6 +33,10 @@ from dy2st_runtime.ir.program import StateSlot
 
 _OF_MODULES = ("_parameters", "_buffers")
 """The steps to tensors of which the guard of their module knows whether they are there."""
+
+
+_NO_OBJECTS = (torch.nn.Module, type, tuple, list, dict, set)
+"""What has other ways to be an input, or none."""
 
 
 @dataclasses.dataclass
@@ -118,6 +122,8 @@ class Outside:
         """The identities of lists at which code that is not converted may look."""
         self.make_list: Callable[[list[Any]], object] = id
         """Turns one of them into a list of the program, if it is none yet, and guards what that relies on."""
+        self.make_object: Callable[[Any, Source], Any] = lambda value, source: value
+        """Turns an object into an input of the program, and guards what that relies on; gives what stands for it."""
         self.cells: dict[int, Source] = {}
         self._state_by_id: dict[int, State] = {}
         self._state_by_abstract: dict[int, State] = {}
@@ -288,6 +294,29 @@ class Outside:
             self.growing_lists[id(items)] = GrowingList(items, list(items), self.dynamic_state[source.name] == ITEMS)
         self.tracker.know(items, source)
         self.make_list(items)
+
+    def is_object_input(self, value: Any, source: Source) -> bool:
+        """Tell whether an object of a plain class differs from call to call."""
+        return self.dynamic_state.get(source.name) == OBJECT and not isinstance(value, _NO_OBJECTS)
+
+    def object_input(self, value: Any, source: Source, place: Place) -> None:
+        """Make an input of the program of an object from outside, and put what stands for it into the place that holds it."""
+        self.stand_at(place, self.make_object(value, source))
+
+    def require_input(self, value: Any) -> None:
+        """Have an object be an input, of which there are others of its class.
+
+        Raises:
+            NeedsObject: it is none yet.
+        """
+        source = self.tracker.source_of(value)
+        is_input = source is None or self.dynamic_state.get(source.name) == OBJECT
+        if source is not None and not is_input and not isinstance(value, _NO_OBJECTS) and self.holds(type(value)):
+            raise NeedsObject(source.name)
+
+    def holds(self, kind: type) -> bool:
+        """Tell whether objects of a class, or dicts, are among the inputs of the program, or in them."""
+        return any(kind in state.classes for state in self.states)
 
     def show(self, values: Iterable[Any]) -> None:
         """Note that code that is not converted may look at some objects: what is in them has to be there.

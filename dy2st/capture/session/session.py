@@ -15,6 +15,7 @@ from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from dy2st import errors
 from dy2st.capture.environment.request import Request
+from dy2st.capture.environment.sources import Source
 from dy2st.capture.recording.block import BlockBuilder
 from dy2st.capture.recording.checks import Checks
 from dy2st.capture.recording.fake_values import FakeValues
@@ -62,6 +63,7 @@ class Operators:
         over: does something with each option of a tagged union.
         list_: turns a Python list into a list of the program.
         outside_list: does that with a list from outside whose length differs from call to call.
+        outside_object: turns an object from outside that differs from call to call into an input.
         make_early: has the program make an object that blocks inside of this one put in lists.
         namespace: the operators that converted functions name.
         makers: how an abstract value is made for a set, deque or array from outside.
@@ -72,6 +74,7 @@ class Operators:
     over: Callable[[TaggedUnion, Callable[[Any], Any]], Any]
     list_: Callable[[Session, list[Any]], RuntimeList]
     outside_list: Callable[[Session, list[Any]], RuntimeList]
+    outside_object: Callable[[Session, Any, Source], Any]
     make_early: Callable[[Session, NeedsMade], None]
     namespace: Any
     makers: Mapping[type, Callable[[Any], Represents]]
@@ -137,6 +140,7 @@ class Session:
         self.places = WrittenPlaces(self.position, self.blocks, self.allocations, self.outside, self.traits)
         self.lists = ListTable(self.blocks, self.allocations, self.places, lambda items: operators.list_(self, items))
         self.outside.make_list = lambda items: operators.outside_list(self, items)
+        self.outside.make_object = lambda value, source: operators.outside_object(self, value, source)
         self.ownership = Ownership(self.allocations, self.tracker, self.lists)
         self.carried = Carried(self, self.tracker)
         self.tuples = ChosenTuples(self, self.blocks, self.allocations, self.tracker, self.fakes, self.position, self.traits)

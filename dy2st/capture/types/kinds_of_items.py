@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from torch.autograd import forward_ad
 from dy2st.capture.types import lattice, mismatches, tensor_traits, value_types
 from dy2st.capture.values import storage
 from dy2st.capture.values.kinds import refused_kind
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS
 from dy2st_runtime.ir.flattening import attributes, shallow
 from dy2st_runtime.ir.structure import CellOf, DictOf, Leaf, ObjectOf, Structure, TupleOf, exact
 from dy2st_runtime.primitives.cells import Cell
@@ -104,24 +105,40 @@ def _parts(value: Any, is_plain: IsPlain) -> tuple[Structure, Sequence[Any]] | N
     return ObjectOf(kind, tuple(held), tuple(map(Leaf, range(len(held))))), list(held.values())
 
 
-def held_in(items: Any, seen: dict[int, Any] | None = None) -> dict[int, Any]:
+def held_in(items: Iterable[Any], is_plain: IsPlain, seen: dict[int, Any] | None = None) -> dict[int, Any]:
     """Return the objects, lists and dicts in a list that is an input of a program, by identity."""
     seen = {} if seen is None else seen
     for item in items:
-        is_value = isinstance(item, (torch.Tensor, str, *_NUMBERS.values(), *_CONSTANTS))
-        if is_value or id(item) in seen:
+        if type(item) is Cell:
+            held_in(item.items, is_plain, seen)
             continue
-        if not isinstance(item, tuple):
-            seen[id(item)] = item
-        inside = item if isinstance(item, (list, tuple)) else item.values() if isinstance(item, dict) else attributes(item).values()
-        held_in(inside, seen)
+        inside = _inside(item, is_plain)
+        if inside is not None and id(item) not in seen:
+            if not isinstance(item, tuple):
+                seen[id(item)] = item
+            held_in(inside, is_plain, seen)
     return seen
 
 
-def holds(items: Any, *others: Any) -> bool:
+def _inside(value: Any, is_plain: IsPlain) -> Iterable[Any] | None:
+    """Return what is in a container; ``None`` for anything else."""
+    if isinstance(value, (list, tuple)):
+        return value
+    if isinstance(value, dict):
+        return dict.values(value)
+    is_value = isinstance(value, (torch.Tensor, str, type, *_NUMBERS.values(), *_CONSTANTS, *SYMBOLIC_NUMBERS))
+    return None if is_value or not is_plain(type(value)) else attributes(value).values()
+
+
+def holds(is_plain: IsPlain, items: Any, *others: Any) -> bool:
     """Tell whether one of some objects is in such a list."""
-    held = held_in(items)
+    held = held_in(items, is_plain)
     return any(id(other) in held for other in others)
+
+
+def is_or_holds(is_plain: IsPlain, value: Any, *others: Any) -> bool:
+    """Tell whether an object that is an input is one of some objects, or holds one."""
+    return holds(is_plain, [value], *others)
 
 
 def classes_in(kind: value_types.Type | None) -> Iterator[type]:

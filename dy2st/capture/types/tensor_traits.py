@@ -27,6 +27,8 @@ NUMBER = "number"
 """Of a number: whether it is an int or a float."""
 TUPLES = "which tuple"
 """Of a tuple that branches or loops leave: whether it is one that was there before."""
+OWNERS = "which object"
+"""Of an object out of a list of the program: which it is, wherever it is put in again, or left."""
 ATTRIBUTES, MADE_ATTRIBUTES = "attributes", "attributes of one that is made"
 """What the user's code has put on it; the same of a tensor that the program makes."""
 OF_AUTOGRAD = ("requires_grad", "is_leaf", "grad_fn")

@@ -52,6 +52,14 @@ class NeedsAbstract(Signal):
         self.name = name
 
 
+class NeedsObject(Signal):
+    """An object from outside has to be an input of the program, and the capture starts again."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{name} is another object at each call")
+        self.name = name
+
+
 class NeedsTable(Signal):
     """A dict or set from outside has to be one of the program, and the capture starts again.
 

@@ -90,13 +90,21 @@ class Copies:
             NeedsApart: another capture can, where the class has cells.
             CaptureError: nobody knows.
         """
-        if not isinstance(value, (list, tuple)) and not self.is_wanted(type(value), apart):
-            raise NeedsApart(_name(type(value)))
+        self.require_cells(value, apart)
         raise errors.CaptureError(
             f"whether two names hold the same {type(value).__name__} out of a list that changes length is not known",
             here,
             fix="compare what is in them, or their positions in the list",
         )
+
+    def require_cells(self, value: Any, apart: frozenset[str]) -> None:
+        """Have the objects of a class have cells.
+
+        Raises:
+            NeedsApart: they have none yet.
+        """
+        if not isinstance(value, (list, tuple)) and not self.is_wanted(type(value), apart):
+            raise NeedsApart(_name(type(value)))
 
     def follow(self, value: Any, *others: Any) -> None:
         """Note that a value stands for one of some others from now on."""

@@ -83,8 +83,8 @@ def match_function(signature: CallSignature, call: Call, captured: Captured, cal
     return out.compiled("match", f"<match of {captured.program.name} {id(out):x}>")
 
 
-_LISTS = {"list": "[*{}]", "new list": "[]"}
-"""What is passed for a list from outside, by the kind of the slot: the program changes it."""
+_LISTS = {"list": "[*{}]", "new list": "[]", "object": "[{}]"}
+"""What is passed for a list or object from outside, by the kind of the slot: the program changes the list."""
 
 
 def _is_checked_by_key(spec: Any) -> bool:

@@ -42,7 +42,8 @@ _SURE = frozenset(
         control.if_, control.while_, control.raise_, control.print_, control.format_, control.list_, control.list_append,
         control.list_extend, control.list_clear, control.list_reverse, control.list_len, control.list_copy, control.list_concat,
         control.list_find,
-        control.item_choose, control.item_make, control.item_kind, control.item_of_kind, control.item_parts, *modes.TARGETS,
+        control.item_choose, control.item_make, control.item_kind, control.item_of_kind, control.item_parts,
+        control.item_owner, *modes.TARGETS,
     }
 )  # fmt: skip
 """Do not fail themselves, whatever is in their blocks; ``raise_`` is no failure of its own."""

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from dy2st_runtime.errors import BackendError
 from dy2st_runtime.executors import cpp, native, python
 from dy2st_runtime.ir.program import Program
+from dy2st_runtime.primitives import cells, control
 
 Runner = Callable[[Sequence[Any]], tuple[Any, ...]]
 """Runs one program: takes the values of the root block's inputs, gives those of its outputs."""
@@ -127,4 +128,15 @@ def runner(program: Program, backend: str | None = None) -> Runner:
     """
     name = choose(backend)
     kept = program.block.runners
-    return kept.get(name) or kept.setdefault(name, BACKENDS[name].runner(program))
+    return kept.get(name) or kept.setdefault(name, _knowing_owners(program, BACKENDS[name].runner(program)))
+
+
+def _knowing_owners(program: Program, run: Runner) -> Runner:
+    if not any(node.target is control.item_owner for node in program.nodes()):
+        return run
+
+    def run_knowing_owners(inputs: Sequence[Any]) -> tuple[Any, ...]:
+        with cells.owners():
+            return run(inputs)
+
+    return run_knowing_owners

@@ -114,7 +114,7 @@ class StateSlot:
     Attributes:
         name: dotted, as in ``state_dict`` for parameters and buffers.
         kind: ``"parameter"``, ``"buffer"``, ``"attribute"`` (of a module), ``"constant"``, ``"number"``, ``"list"`` for a copy of a
-            list, or ``"new list"`` for one that gets what is appended to a list.
+            list, ``"new list"`` for one that gets what is appended to a list, or ``"object"`` for one that holds an object.
         dtype, shape, requires_grad: of a tensor.
         persistent: whether a buffer is part of the ``state_dict``.
     """
@@ -252,7 +252,7 @@ def slot_type(slot: InputSlot | StateSlot) -> str:
     if slot.dtype is None:
         if isinstance(slot, InputSlot):
             return slot.number or "number"
-        return "list" if slot.kind in ("list", "new list") else "number"
+        return {"list": "list", "new list": "list", "object": "object"}.get(slot.kind, "number")
     return f"{short_dtype(slot.dtype)}[{', '.join(map(str, slot.shape))}]"
 
 

@@ -3,12 +3,18 @@
 b.n = [0]            for the program, an attribute is a list with one item, which all copies of the object share
 close(items, …)      does that with the attributes of objects that a program is given
 open_(items)         puts what is in these lists into the objects, when they leave the program
+owner(b)             which of the objects that have these lists is the one of the user's: the first
+
+What a branch or loop gives of an object is its lists, of which the program makes an object again where it needs one; ``owner``
+gives the first that was made, or that the program was given.
 """
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import types
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, NoReturn
 
 import torch
@@ -46,6 +52,31 @@ class Cell:
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> NoReturn:
         """Note that an operation of torch is no exception."""
         cls.refuse()
+
+
+_local = threading.local()
+
+
+@contextlib.contextmanager
+def owners() -> Iterator[None]:
+    """Inside, in this thread, :func:`owner` knows what it has been asked for, and what :func:`close` has been given."""
+    if getattr(_local, "owners", None) is not None:
+        yield
+        return
+    _local.owners = {}
+    try:
+        yield
+    finally:
+        _local.owners = None
+
+
+def owner(value: Any) -> Any:
+    """Return the first object that has these cells."""
+    known: dict[int, Any] = _local.owners
+    first = next((part for _, part in _parts(value) if type(part) is Cell), None)
+    if first is None:
+        return value
+    return None if first.items is None else known.setdefault(id(first.items), value)  # of a way that the program has not gone
 
 
 _WITHOUT_CELLS = (torch.Tensor, torch.nn.Module, type, types.FunctionType, types.ModuleType)
@@ -89,6 +120,8 @@ def close(value: Any, classes: Collection[type], closed: dict[int, Any]) -> None
         if inside is part and type(value) in classes:
             _set(value, name, Cell([part]))
         close(inside, classes, closed)
+    if getattr(_local, "owners", None) is not None:
+        owner(value)
 
 
 def _set(value: Any, name: Any, part: Any) -> None:

@@ -99,6 +99,7 @@ item_kind = Control("item_kind", effect=False)
 item_of_kind = Control("item_of_kind", effect=False)
 item_parts = Control("item_parts", effect=False)
 item_open = Control("item_open")
+item_owner = Control("item_owner", effect=False)
 
 TARGETS = {
     target.name: target
@@ -106,7 +107,7 @@ TARGETS = {
         if_, while_, transform_, apply_, assert_, raise_, print_, format_, call_,
         list_, list_append, list_extend, list_insert, list_set, list_pop, list_clear, list_reverse, list_get, list_slice,
         list_len, list_copy, list_concat, list_order, list_find, list_take, list_delete, list_assign, list_repeat,
-        list_tensor, list_join, item_choose, item_make, item_kind, item_of_kind, item_parts, item_open,
+        list_tensor, list_join, item_choose, item_make, item_kind, item_of_kind, item_parts, item_open, item_owner,
     )
 }  # fmt: skip
 """Every control target by name; a name stands for one meaning for ever, archives rely on it."""

@@ -85,5 +85,6 @@ OPERATIONS: dict[Any, Callable[..., Any]] = {
     control.item_of_kind: items.of_kind,
     control.item_parts: items.parts,
     control.item_open: cells.open_,
+    control.item_owner: cells.owner,
 }
 """What each control target without blocks does."""
