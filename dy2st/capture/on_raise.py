@@ -158,12 +158,17 @@ class NeedFinder:
             raise NeedsRecords
 
 
-def is_needed(program: Program) -> bool:
+def is_needed(program: Program, changes_objects: bool) -> bool:
     """Tell whether a program has to record what it has written before each operation that may fail.
 
     One that does nothing else until then runs once more when it has failed, with these records; see :func:`missed`.
+
+    Args:
+        program: what runs.
+        changes_objects: whether it may change objects from outside where they are.
     """
-    return bool(program.effects) and not is_repeatable(program) and any(map(may_fail, program.nodes()))
+    acts = changes_objects or not is_repeatable(program)
+    return bool(program.effects) and acts and any(map(may_fail, program.nodes()))
 
 
 def may_leave(program: Program) -> bool:

@@ -76,7 +76,7 @@ def capture(request: Request, convert: Callable[[FunctionType], Any], namespace:
         try:
             captured = _capture(request, convert, namespace)
             once = not request.leaves_early or request.leaves_always or captured.guards.read_once is not None
-            if once or not on_raise.is_needed(captured.program):
+            if once or not on_raise.is_needed(captured.program, captured.changes_objects):
                 return captured
             request = dataclasses.replace(request, leaves_always=True)
         except NeedsRecords:
@@ -314,6 +314,7 @@ def _finish(
         guards=session.tracker.guards,
         states=[_state_getter(state) for state in session.outside.states],
         state_sources=[state.source for state in session.outside.states],
+        changes_objects=any(state.changes_objects for state in session.outside.states),
         changed={number: state.changed for number, state in enumerate(session.outside.states) if state.changed},
         writers=value.writers,
         sites=sorted(session.sites.values(), key=lambda site: (site.location.file, site.location.line)),

@@ -152,9 +152,11 @@ class DynamicState:
             captured, values = mismatch.entry.captured, mismatch.values
             result.update(captured.dynamic_state)
             for guard in captured.guards:
-                is_object = guard.kind == "same" and guard.source.name in written
-                if guard.source.name in captured.written or guard.kind == "array" or is_object:
-                    _note(guard, values[guard.source.index], result)
+                now = values[guard.source.index]
+                if guard.kind == "same" and is_plain(type(now)) and not guard.check(now):
+                    _note_object(guard.source, values, written, result)
+                elif guard.source.name in captured.written or guard.kind == "array":
+                    _note(guard, now, result)
             if captured.guards.once:  # what has been taken from an iterator is gone: there is no second attempt
                 result = {name: dims for name, dims in result.items() if dims not in (LENGTH, ITEMS)}
             result.update(_beside(captured, values, result))
@@ -250,10 +252,17 @@ def _note(guard: Guard, now: Any, results: dict[str, Dims]) -> None:
     elif guard.kind in ("keys", "contents") and type(now) is list and not guard.check(now) and _is_of_any_length(guard.value, now):
         if results.get(name) != ITEMS:
             results[name] = LENGTH
-    elif guard.kind == "same" and is_plain(type(now)) and not guard.check(now):
-        results[name] = OBJECT
     elif guard.kind == "contents" and not guard.check(now):
         results.update(_in_table(name, before, now))
+
+
+def _note_object(source: Source, values: Sequence[Any], written: Collection[str], results: dict[str, Dims]) -> None:
+    """Note an object of a plain class that is another one now, where a program writes it, or the list that it is in."""
+    parent = source.parent
+    if source.name in written:
+        results[source.name] = OBJECT
+    elif parent is not None and parent.name in written and type(values[parent.index]) is list:
+        results.setdefault(parent.name, LENGTH)
 
 
 def _is_of_any_length(before: Any, now: list[Any]) -> bool:

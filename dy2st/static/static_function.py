@@ -233,7 +233,7 @@ class StaticFunction:
         Nothing has been written outside so far, and it does nothing else that could be seen (see :func:`on_raise.is_needed`).
         """
         call, entry = self._programs.find(self._call(args, kwargs))
-        if entry.captured.guards.read_once or on_raise.is_needed(entry.captured.program):
+        if entry.captured.guards.read_once or on_raise.is_needed(entry.captured.program, entry.captured.changes_objects):
             return
         recording = self._programs.recording(call, entry)
         values = fetch(recording.sources, call.arguments)

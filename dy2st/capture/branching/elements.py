@@ -71,11 +71,11 @@ def normalized(session: Session, value: Any, inside: bool = False) -> Any:
     if isinstance(value, TaggedUnion):
         value = unions.bound(value)
         if not isinstance(value, TaggedUnion):
-            return normalized(session, value)
+            return normalized(session, value, inside)
         options = {tag: option for tag, option in value.options.items() if session.shapes.known(value.tag == tag) is not False}
         if len(options) == 1:
-            return normalized(session, *options.values())
-        return TaggedUnion(session, value.tag, {tag: normalized(session, option) for tag, option in options.items()})
+            return normalized(session, next(iter(options.values())), inside)
+        return TaggedUnion(session, value.tag, {tag: normalized(session, option, inside) for tag, option in options.items()})
     value = session.lists.of(value) or value
     if isinstance(value, RuntimeList):
         value.alone = False

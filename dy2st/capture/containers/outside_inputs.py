@@ -27,8 +27,8 @@ def check_apart(session: Session, source: Source, items: Iterable[Any]) -> None:
         NeedsObject: it has, and that is to be an input, too.
         CaptureError: that cannot be.
     """
-    held = kinds_of_items.held_in(items, construction.is_plain)
-    for value, other in session.tracker.objects():
+    held = kinds_of_items.held_in(items, construction.is_record)
+    for value, other in _met(session):
         if id(value) not in held or (other is source and type(value) is not list):
             continue
         is_object = construction.is_plain(type(value)) and not isinstance(value, (list, dict))
@@ -56,10 +56,16 @@ def guard_apart(session: Session) -> None:
         others = list(_others(session, state.source, state.classes))
         if others:
             holds = kinds_of_items.is_or_holds if state.slot.kind == "object" else kinds_of_items.holds
-            session.tracker.guards.holds_none(state.source, others, functools.partial(holds, construction.is_plain))
+            session.tracker.guards.holds_none(state.source, others, functools.partial(holds, construction.is_record))
 
 
 def _others(session: Session, source: Source, classes: frozenset[type]) -> Iterator[Source]:
-    for value, other in session.tracker.objects():
+    for value, other in _met(session):
         if type(value) in classes and (other is not source or type(value) is list):
             yield other
+
+
+def _met(session: Session) -> list[tuple[Any, Source]]:
+    """Return the objects from outside that the code has met, but those that are inputs themselves."""
+    inputs = [state.source for state in session.outside.states if state.slot.kind == "object"]
+    return [(value, source) for value, source in session.tracker.objects() if source not in inputs]

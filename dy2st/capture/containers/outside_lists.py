@@ -68,7 +68,8 @@ def take(
         session.tracker.met(one)
     changed = frozenset(one for one in classes if session.places.copies.is_wanted(one, session.traits.apart))
     abstract = make(kinds_of_items.with_cells(kind, changed))
-    session.outside.add_state(State(StateSlot(source.name, slot), source, now, abstract, frozenset(classes), changed))
+    state = session.outside.add_state(State(StateSlot(source.name, slot), source, now, abstract, frozenset(classes), changed))
+    session.in_flight.has_acted |= state.changes_objects
     return abstract
 
 
@@ -102,7 +103,7 @@ def element_of(session: Session, items: list[Any]) -> value_types.Type | None:
         CaptureError: there is something in it of which a program takes no list.
     """
     try:
-        return kinds_of_items.of_items(items, construction.is_plain)
+        return kinds_of_items.of_items(items, construction.is_record)
     except TypeError as error:
         raise errors.CaptureError(
             "a list from outside that is longer at each call is read, and holds what a program takes no list of",

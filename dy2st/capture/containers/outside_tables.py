@@ -30,7 +30,7 @@ def take(session: Session, table: AbstractTable, value: Any) -> None:
     assert source is not None
     known, error = session.outside.tables[source.name]
     outside_inputs.check_apart(session, source, storage.contents_of(value))
-    kinds = kinds_of_items.of(value, construction.is_plain) if known is None else known
+    kinds = kinds_of_items.of(value, construction.is_record) if known is None else known
     if kinds is None:
         raise error
     session.tracker.guards.same_type(source, value)

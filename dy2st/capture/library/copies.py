@@ -62,7 +62,7 @@ def _copy(session: Session, value: Any) -> Any:
     if result is value:
         return result
     session.blocks.key_orders.follow_object(result, value)
-    return construction.registered(session, result)
+    return construction.completed(session, result)
 
 
 @handles(copy.deepcopy, takes_unions=True)
@@ -236,7 +236,7 @@ class _Deep:
         for name, item in attributes(part).items():
             storage.keep(result, name, self.copied(item))
         self.session.blocks.key_orders.follow_object(result, part)
-        return result
+        return construction.completed(self.session, result)
 
 
 def _position(session: Session, items: list[Any], tensor: torch.Tensor) -> Any:
@@ -323,6 +323,6 @@ def _replace(session: Session, value: Any, /, **changes: Any) -> Any:
     plain = len(fields) == len(known) and not any(field.name in changes for field in fields if not field.init)
     if not fields or not plain:  # other kinds of fields, and what eager refuses
         access.look_into(session, value, changes)
-        return construction.registered(session, dataclasses.replace(value, **changes))
+        return construction.completed(session, dataclasses.replace(value, **changes))
     given = {field.name: attr(value, field.name) for field in fields if field.init and field.name not in changes}
     return session.call(type(value), **{**changes, **given})

@@ -20,7 +20,7 @@ from dy2st.capture.session.session import Session
 from dy2st.capture.types import tensor_traits, value_types
 from dy2st.capture.values import storage
 from dy2st.capture.values.signals import NeedsApart
-from dy2st.capture.values.symbolic import RuntimeList, Undefined
+from dy2st.capture.values.symbolic import RuntimeList, Undefined, options_of
 from dy2st.capture.writes.places import AttributePlace, ItemPlace
 from dy2st_runtime.ir.flattening import attributes
 from dy2st_runtime.ir.structure import CellOf
@@ -113,7 +113,7 @@ def require_owners(session: Session, value: Any) -> None:
 def _of(value: Any) -> Iterator[Cell]:
     """Yield the cells of an object or dict."""
     parts = dict.values(value) if isinstance(value, dict) else attributes(value).values() if _is_object(value) else ()
-    return (part for part in parts if type(part) is Cell)
+    return (option for part in parts for option in options_of(part) if type(option) is Cell)
 
 
 def _is_object(value: Any) -> bool:

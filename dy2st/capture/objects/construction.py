@@ -67,7 +67,14 @@ def instantiate(session: Session, kind: type, args: Any, kwargs: Any, plainly: P
         else:
             plainly(session, types.MethodType(init, result), args, given)
         return _initialized(session, result, (args, kwargs))
-    return registered(session, plainly(session, make, args, kwargs | _made_defaults(session, kind, args, kwargs)))
+    return completed(session, plainly(session, make, args, kwargs | _made_defaults(session, kind, args, kwargs)))
+
+
+def completed(session: Session, value: Any) -> Any:
+    """Return an object that has been made whole at once: by code that was not converted, or as a copy of another."""
+    result = registered(session, value)
+    cells.give_attributes(session, result)
+    return result
 
 
 def _initialized(session: Session, value: Any, given: Any) -> Any:
@@ -114,6 +121,11 @@ def is_plain(kind: type) -> bool:
     bases = [base for base in kind.__mro__ if base.__module__ not in _ABSTRACT and not _is_mark(base)]
     made_by_class = all(base is object or is_heap_type(base) for base in kind.__mro__)
     return made_by_class and not any(_is_unknown(base) for base in bases)
+
+
+def is_record(kind: type) -> bool:
+    """Tell whether objects of a class are no more than what is in them: they are plain ones, named tuples or sizes."""
+    return is_plain(kind) or kind is torch.Size or (issubclass(kind, tuple) and is_named_tuple(kind))
 
 
 def _is_mark(kind: type) -> bool:

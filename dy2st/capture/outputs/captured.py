@@ -31,6 +31,7 @@ class Captured:
         states: gives each state value, from the values of the sources.
         state_sources: the source of each state value; ``None`` for a constant.
         changed: for the states that are lists of objects which the program changes where they are, by position, their classes.
+        changes_objects: whether it may change objects or lists from outside as it runs, and not at its end.
         writers: one for each effect of the program.
         sites: what became of each control-flow statement.
         written: names of the sources that the program writes.
@@ -52,6 +53,7 @@ class Captured:
     states: list[Callable[[Sequence[Any]], Any]]
     state_sources: list[Source | None]
     changed: Mapping[int, frozenset[type]]
+    changes_objects: bool
     writers: list[Writer]
     sites: list[Site]
     written: frozenset[str]

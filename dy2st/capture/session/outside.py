@@ -59,6 +59,11 @@ class State:
     classes: frozenset[type] = frozenset()
     changed: frozenset[type] = frozenset()
 
+    @property
+    def changes_objects(self) -> bool:
+        """Whether what is in it may be changed as the program runs."""
+        return bool(self.changed) or list in self.classes
+
 
 @dataclasses.dataclass(frozen=True)
 class GrowingList:

@@ -27,7 +27,7 @@ _NUMBERS = {"bool": bool, "int": int, "float": float}
 _KEYS = (str, int, float, bool, type(None), enum.Enum)
 """Of dicts that are items: they are part of the type."""
 IsPlain = Callable[[type], bool]
-"""Tells whether the objects of a class are no more than their attributes."""
+"""Tells whether the objects of a class are no more than what is in them."""
 
 
 def of(table: Any, is_plain: IsPlain) -> Kinds | None:
@@ -96,10 +96,10 @@ def _parts(value: Any, is_plain: IsPlain) -> tuple[Structure, Sequence[Any]] | N
     if kind is tuple or (kind is dict and all(isinstance(key, _KEYS) for key in value)):
         parts, structure = shallow(value)
         return structure, parts
-    if isinstance(value, (type, dict, tuple, list)) or not is_plain(kind):
+    if isinstance(value, (type, dict, list)) or not is_plain(kind):
         return None
     held = attributes(value)
-    if dataclasses.is_dataclass(kind):
+    if dataclasses.is_dataclass(kind) or isinstance(value, tuple):
         parts, structure = shallow(value)
         return structure, parts
     return ObjectOf(kind, tuple(held), tuple(map(Leaf, range(len(held))))), list(held.values())
@@ -199,7 +199,7 @@ def lasting(kind: value_types.Type | None) -> value_types.Type | None:
             return value_types.TaggedUnionType(tuple(map(lasting, options)))
         case value_types.ContainerType(CellOf(), (value_types.ListType(inside),)):
             return lasting(inside)
-        case value_types.ContainerType(TupleOf(_, None) | ObjectOf() | DictOf() as structure, items):
+        case value_types.ContainerType(TupleOf() | ObjectOf() | DictOf() as structure, items):
             return value_types.ContainerType(structure, tuple(map(lasting, items)))
         case value_types.ListType(element, False):
             return value_types.ListType(lasting(element))
@@ -256,8 +256,12 @@ def _fits(kind: value_types.Type | None, value: Any, is_mixed: bool) -> bool:
 def _held(structure: Structure, value: Any) -> Sequence[Any] | None:
     """Return what is in a container that has a structure; ``None`` of any other."""
     match structure:
-        case TupleOf(items):
-            return value if type(value) is tuple and len(value) == len(items) else None
+        case TupleOf(items, factory):
+            return (
+                tuple(value)
+                if isinstance(value, tuple) and type(value) is (factory or tuple) and len(value) == len(items)
+                else None
+            )
         case DictOf(keys):
             return [*value.values()] if type(value) is dict and exact((*value,)) == exact(keys) else None
         case ObjectOf(factory, fields):
