@@ -199,6 +199,8 @@ def _before_once(session: Session, request: Request, source: Source) -> None:
 
 READ_ONCE = "__dy2st_read_once__"
 """Marks an exception of a capture that has taken items from an iterator: the next capture would take others."""
+LISTS = "__dy2st_lists__"
+"""What an exception of a capture has of the names of lists from outside that another capture can take as inputs."""
 
 
 @contextlib.contextmanager
@@ -208,6 +210,7 @@ def _repeatable_or_marked(session: Session, request: Request) -> Iterator[None]:
     except Exception as error:
         if session.tracker.guards.once:
             setattr(error, READ_ONCE, True)
+        setattr(error, LISTS, outside_lists.of_objects(session))
         raise
     except (NeedsAbstract, NeedsApart, NeedsTable, NeedsObject) as needed:
         _check_repeatable(session, request, needed)

@@ -23,7 +23,7 @@ from dy2st.capture.environment.request import ITEMS, LENGTH, OBJECT
 from dy2st.capture.environment.sources import Source, shown_key
 from dy2st.capture.objects.construction import is_plain
 from dy2st.capture.outputs.captured import Captured
-from dy2st.capture.trace import READ_ONCE
+from dy2st.capture.trace import LISTS, READ_ONCE
 from dy2st.static.cache import Lookup, ProgramCache
 from dy2st.static.calls.call import Call, Part, Path
 from dy2st_runtime.ir.structure import Const, Leaf, ListOf, Structure
@@ -132,6 +132,8 @@ class DynamicState:
         if isinstance(result, Exception) and dynamic and not hasattr(result, READ_ONCE):
             result, refused = _largest(miss.call, dynamic, capture)
         if isinstance(result, Exception):
+            result = _with_lists(miss.call, result, capture)
+        if isinstance(result, Exception):
             try:
                 raise result
             finally:
@@ -193,6 +195,13 @@ def _largest(call: Call, dynamic: Dynamic, capture: Capture) -> tuple[tuple[Call
         if not isinstance(tried, Exception):
             result, taken[name] = tried, dims
     return result, frozenset(dynamic.keys() - taken.keys())
+
+
+def _with_lists(call: Call, error: Exception, capture: Capture) -> tuple[Call, Captured] | Exception:
+    """Capture a call that cannot be with the objects in lists as they are, of which there are too many; gives why it cannot."""
+    names = () if hasattr(error, READ_ONCE) else getattr(error, LISTS, ())
+    result = _attempt(call, dict.fromkeys(names, ITEMS), capture) if names else error
+    return error if isinstance(result, Exception) else result
 
 
 def _differences(one: Any, other: Any, before: Part, now: Part) -> Iterator[tuple[Part, Structure]]:

@@ -86,6 +86,17 @@ def guard(session: Session, source: Source, now: list[Any], kind: value_types.Ty
     session.tracker.guards.add(source, "fits", kinds_of_items.condition(kind, now), expected)
 
 
+def of_objects(session: Session) -> list[str]:
+    """Return the names of the lists of plain objects from outside that the code has met and that are no inputs."""
+    return [
+        source.name
+        for value, source in session.tracker.objects()
+        if type(value) is list
+        and id(value) not in session.outside.growing_lists
+        and any(construction.is_record(type(item)) for item in value)
+    ]
+
+
 def length_before(session: Session, items: RuntimeList) -> Any:
     """Return how long a list that is only appended to was before the call: a number that only the program knows."""
     parent = session.tracker.source_of(items.items)
