@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from typing import Any
+import functools
+import threading
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, cast
 
 import sympy
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
@@ -19,6 +22,13 @@ _TABLES = (
     "deferred_runtime_asserts", "unbacked_renamings", "_undecided", "_checked", "_implied",
 )  # fmt: skip
 _SMALL = ("divisible", "size_like", "dim_constraints")
+_RANGES = ("var_to_range", "var_to_range_sloc")
+_OPTIONS = {"size_oblivious"}
+"""Options of a question to which the answer is kept."""
+
+
+Answers = dict[tuple[sympy.Basic, bool], sympy.Basic | None]
+"""What is known of expressions, ``None`` where nothing is, by the expression and whether its sizes are taken not to be 0 or 1."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,11 +39,13 @@ class Facts:
         mark: how many changes of tables there were.
         tables: those that there were; torch may replace one.
         small: copies of what is no table.
+        answers: what had been answered, and how many answers these were.
     """
 
     mark: int
     tables: dict[str, Any]
     small: dict[str, Any]
+    answers: tuple[Answers, int]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +54,33 @@ class Learned:
 
     items: list[tuple[str, Any, Any]]
     small: dict[str, Any]
+
+
+@functools.lru_cache(10_000)
+def _form_of(expr: sympy.Basic) -> tuple[Any, tuple[sympy.Basic, ...]]:
+    """Return how an expression is made of numbers, and these, in the order in which it has them first."""
+    symbols: dict[sympy.Basic, int] = {}
+
+    def form(part: sympy.Basic) -> Any:
+        if part.is_Symbol:
+            return (symbols.setdefault(part, len(symbols)),)  # a number alone would be equal to one of sympy
+        return (part.func, *map(form, part.args)) if part.args else part
+
+    return form(expr), tuple(symbols)
+
+
+class _RangesLearned(threading.local):
+    """How often torch has learned a range."""
+
+    number = 0
+
+    def add(self) -> None:
+        """Count one more."""
+        self.number += 1
+        _CLEAR()
+
+
+_ranges_learned, _CLEAR = _RangesLearned(), cast(Any, ShapeEnv._maybe_evaluate_static).cache_clear
 
 
 class ForgettingShapes(ShapeEnv):
@@ -56,7 +95,72 @@ class ForgettingShapes(ShapeEnv):
         """What the program has checked."""
         self._implied: dict[sympy.Basic, dict[sympy.Basic, None]] = {}
         """What a branch has checked, by the test of the branch: it holds where another branch has the same test."""
+        self._answers: Answers = {}
+        self._answered_at = 0, 0
+        """The version that the answers are of."""
+        self._forms: dict[Any, sympy.Basic | None] = {}
+        """Answers to questions about any numbers of which the same is known."""
+        self._axioms_by_symbol: tuple[tuple[int, int], dict[sympy.Basic, list[Any]]] = (-1, 0), {}
+        """What is known, by the numbers that it speaks of, with the version that this is of."""
         super().__init__(**settings)
+
+    def _maybe_evaluate_static(self, expr: Any, **options: Any) -> Any:  # type: ignore[override]  # torch wraps its own in a cache
+        """Return what an expression is, where that follows from what is known; else ``None``.
+
+        torch's own cache is empty as soon as a block has ended.
+        """
+        if options == {"unbacked_only": True} and not self.backed_var_to_val:  # then that is all of them
+            answer = self._maybe_evaluate_static(expr)
+            return expr if answer is None else answer
+        if not options.keys() <= _OPTIONS:
+            return super()._maybe_evaluate_static(expr, **options)
+        if self._answered_at != self._version:  # what follows from less follows from more
+            self._answers = {asked: answer for asked, answer in self._answers.items() if answer is not None}
+            self._answered_at = self._version
+        asked = expr, bool(options.get("size_oblivious"))
+        try:
+            return self._answers[asked]
+        except KeyError:
+            answer = self._evaluate(expr, asked[1], options)
+            if self._answered_at == self._version:
+                self._answers[asked] = answer
+            return answer
+
+    def _evaluate(self, expr: Any, size_oblivious: bool, options: dict[str, Any]) -> Any:
+        """Return what an expression is, or an expression of the same form: each attempt at a loop makes other numbers."""
+        structure, symbols = _form_of(expr)
+        if not all(map(self._is_free, symbols)):
+            return super()._maybe_evaluate_static(expr, **options)
+        kinds = tuple((self.var_to_range[symbol], symbol in self.size_like) for symbol in symbols)
+        form = structure, kinds, frozenset(self._axioms_of(symbols)), size_oblivious
+        if form not in self._forms:
+            self._forms[form] = super()._maybe_evaluate_static(expr, **options)
+        return self._forms[form]
+
+    def _is_free(self, symbol: sympy.Symbol) -> bool:
+        """Tell whether a number is one of the program that is not known to be an expression of others."""
+        return symbol.name.startswith("u") and symbol in self.var_to_range and symbol not in self.replacements
+
+    def _axioms_of(self, symbols: Sequence[sympy.Basic]) -> Iterator[Any]:
+        """Yield the forms of what is known that speaks of no other numbers than some, with the positions of its numbers there."""
+        if self._axioms_by_symbol[0] != self._version:
+            by_symbol: dict[sympy.Basic, list[Any]] = {}
+            for axiom in self.axioms:
+                for symbol in _form_of(axiom)[1]:
+                    by_symbol.setdefault(symbol, []).append(axiom)
+            self._axioms_by_symbol = self._version, by_symbol
+        positions = {symbol: position for position, symbol in enumerate(symbols)}
+        for axiom in dict.fromkeys(axiom for symbol in symbols for axiom in self._axioms_by_symbol[1].get(symbol, ())):
+            structure, own = _form_of(axiom)
+            if all(symbol in positions for symbol in own):
+                yield structure, tuple(map(positions.__getitem__, own)), self.axioms[axiom]
+
+    _maybe_evaluate_static.cache_clear = _ranges_learned.add  # type: ignore[attr-defined]  # it is asked of whatever is called so
+
+    @property
+    def _version(self) -> tuple[int, int]:
+        """What answers depend on: torch counts what it learns, and clears its cache where it learns a range."""
+        return self._version_counter, _ranges_learned.number
 
     def checked_since(self, facts: Facts) -> list[sympy.Basic]:
         """Return what the program has checked since :meth:`facts` was called."""
@@ -65,7 +169,9 @@ class ForgettingShapes(ShapeEnv):
     def facts(self) -> Facts:
         """Return what has been learned so far, for :meth:`forget_since`."""
         tables = {name: self._table(name) for name in _TABLES if hasattr(self, name)}
-        return Facts(self._log.mark(), tables, {name: copy.copy(getattr(self, name)) for name in _SMALL if hasattr(self, name)})
+        small = {name: copy.copy(getattr(self, name)) for name in _SMALL if hasattr(self, name)}
+        answers = self._answers if self._answered_at == self._version else {}
+        return Facts(self._log.mark(), tables, small, (answers, len(answers)))
 
     def _table(self, name: str) -> LoggedTable:
         """Return a table that notes its changes from now on."""
@@ -91,6 +197,14 @@ class ForgettingShapes(ShapeEnv):
             self.var_to_range_sloc.setdefault(symbol, reason)
         self._version_counter += 1  # torch keeps answers until this changes, and sees facts that come only
         self._forget_answers()
+        self._answer_as_before(facts, set(made))
+
+    def _answer_as_before(self, facts: Facts, made: Collection[sympy.Basic]) -> None:
+        """Answer what was asked before what was forgotten as then, but of symbols that have been made since."""
+        answers, number = facts.answers
+        later = [answers.popitem() for _ in range(len(answers) - number)]
+        answers.update((asked, answer) for asked, answer in reversed(later) if made.isdisjoint(asked[0].free_symbols))
+        self._answers, self._answered_at = answers, self._version
 
     def learned_since(self, facts: Facts) -> Learned:
         """Return what has been learned since :meth:`facts` was called, for :meth:`learn_again`."""
