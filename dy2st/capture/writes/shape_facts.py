@@ -6,7 +6,7 @@ import copy
 import dataclasses
 import functools
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import sympy
@@ -145,7 +145,7 @@ class ForgettingShapes(ShapeEnv):
         """Yield the forms of what is known that speaks of no other numbers than some, with the positions of its numbers there."""
         if self._axioms_by_symbol[0] != self._version:
             by_symbol: dict[sympy.Basic, list[Any]] = {}
-            for axiom in self.axioms:
+            for axiom in (*self.axioms, *self.divisible):
                 for symbol in _form_of(axiom)[1]:
                     by_symbol.setdefault(symbol, []).append(axiom)
             self._axioms_by_symbol = self._version, by_symbol
@@ -153,7 +153,7 @@ class ForgettingShapes(ShapeEnv):
         for axiom in dict.fromkeys(axiom for symbol in symbols for axiom in self._axioms_by_symbol[1].get(symbol, ())):
             structure, own = _form_of(axiom)
             if all(symbol in positions for symbol in own):
-                yield structure, tuple(map(positions.__getitem__, own)), self.axioms[axiom]
+                yield structure, tuple(map(positions.__getitem__, own)), self.axioms.get(axiom)
 
     _maybe_evaluate_static.cache_clear = _ranges_learned.add  # type: ignore[attr-defined]  # it is asked of whatever is called so
 
@@ -199,7 +199,7 @@ class ForgettingShapes(ShapeEnv):
         self._forget_answers()
         self._answer_as_before(facts, set(made))
 
-    def _answer_as_before(self, facts: Facts, made: Collection[sympy.Basic]) -> None:
+    def _answer_as_before(self, facts: Facts, made: set[sympy.Basic]) -> None:
         """Answer what was asked before what was forgotten as then, but of symbols that have been made since."""
         answers, number = facts.answers
         later = [answers.popitem() for _ in range(len(answers) - number)]
