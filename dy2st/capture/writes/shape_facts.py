@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
+import itertools
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
@@ -100,8 +101,12 @@ class ForgettingShapes(ShapeEnv):
         """The version that the answers are of."""
         self._forms: dict[Any, sympy.Basic | None] = {}
         """Answers to questions about any numbers of which the same is known."""
-        self._axioms_by_symbol: tuple[tuple[int, int], dict[sympy.Basic, list[Any]]] = (-1, 0), {}
-        """What is known, by the numbers that it speaks of, with the version that this is of."""
+        self._axioms_by_symbol: dict[sympy.Basic, list[Any]] = {}
+        """What is known, by the numbers that it speaks of."""
+        self._indexed: list[Any] = []
+        """What is in there, in order."""
+        self._indexed_at = -1, 0
+        """The version that this is of."""
         super().__init__(**settings)
 
     def _maybe_evaluate_static(self, expr: Any, **options: Any) -> Any:  # type: ignore[override]  # torch wraps its own in a cache
@@ -143,17 +148,26 @@ class ForgettingShapes(ShapeEnv):
 
     def _axioms_of(self, symbols: Sequence[sympy.Basic]) -> Iterator[Any]:
         """Yield the forms of what is known that speaks of no other numbers than some, with the positions of its numbers there."""
-        if self._axioms_by_symbol[0] != self._version:
-            by_symbol: dict[sympy.Basic, list[Any]] = {}
-            for axiom in (*self.axioms, *self.divisible):
-                for symbol in _form_of(axiom)[1]:
-                    by_symbol.setdefault(symbol, []).append(axiom)
-            self._axioms_by_symbol = self._version, by_symbol
+        if self._indexed_at != self._version:
+            self._index_axioms()
+            self._indexed_at = self._version
         positions = {symbol: position for position, symbol in enumerate(symbols)}
-        for axiom in dict.fromkeys(axiom for symbol in symbols for axiom in self._axioms_by_symbol[1].get(symbol, ())):
+        for axiom in dict.fromkeys(axiom for symbol in symbols for axiom in self._axioms_by_symbol.get(symbol, ())):
             structure, own = _form_of(axiom)
             if all(symbol in positions for symbol in own):
                 yield structure, tuple(map(positions.__getitem__, own)), self.axioms.get(axiom)
+
+    def _index_axioms(self) -> None:
+        """Find what is known by the numbers that it speaks of; most of it was known before, the latest is forgotten first."""
+        axioms = [*self.axioms, *self.divisible]
+        same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] is pair[1], zip(self._indexed, axioms)))
+        for axiom in reversed(self._indexed[same:]):
+            for symbol in _form_of(axiom)[1]:
+                self._axioms_by_symbol[symbol].pop()
+        for axiom in axioms[same:]:
+            for symbol in _form_of(axiom)[1]:
+                self._axioms_by_symbol.setdefault(symbol, []).append(axiom)
+        self._indexed = axioms
 
     _maybe_evaluate_static.cache_clear = _ranges_learned.add  # type: ignore[attr-defined]  # it is asked of whatever is called so
 
