@@ -305,9 +305,11 @@ def _widened(session: Session, carries: Carries, left: dict[tuple[Any, ...], Wri
         fit &= key in carries and not session.tuples.add_older(
             carries[key].tuples, (carries[key].initial, write.new), session.blocks.region.start
         )
-    if is_first_look and carries.keep_older and not kept_older:
-        carries.clear()
-        return _widened(session, carries, left, is_first_look)
+    if is_first_look and carries.keep_older and not kept_older:  # contents may be those of objects that are carried from now on
+        for key, write in left.items():
+            if key not in carries and not isinstance(write.place, ContentsPlace):
+                update(session, carries, key, write.place, write.old, write.new)
+        carries.put_in_order(left)
     if is_recalled and not fit:
         carries.put_in_order(left)
     return fit

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import sympy
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils._sympy.value_ranges import ValueRanges
 
 from dy2st.capture.values.storage import MISSING
 from dy2st.capture.writes.logged_tables import LoggedTable, TableLog
@@ -24,6 +25,7 @@ _TABLES = (
 )  # fmt: skip
 _SMALL = ("divisible", "size_like", "dim_constraints")
 _RANGES = ("var_to_range", "var_to_range_sloc")
+_FLIPPED = {sympy.Lt: sympy.Gt, sympy.Gt: sympy.Lt, sympy.Le: sympy.Ge, sympy.Ge: sympy.Le}
 _OPTIONS = {"size_oblivious"}
 """Options of a question to which the answer is kept."""
 
@@ -142,9 +144,14 @@ class ForgettingShapes(ShapeEnv):
             self._forms[form] = super()._maybe_evaluate_static(expr, **options)
         return self._forms[form]
 
-    def _is_free(self, symbol: sympy.Symbol) -> bool:
+    def _is_free(self, symbol: sympy.Basic) -> bool:
         """Tell whether a number is one of the program that is not known to be an expression of others."""
-        return symbol.name.startswith("u") and symbol in self.var_to_range and symbol not in self.replacements
+        return (
+            isinstance(symbol, sympy.Symbol)
+            and symbol.name.startswith("u")
+            and symbol in self.var_to_range
+            and symbol not in self.replacements
+        )
 
     def _axioms_of(self, symbols: Sequence[sympy.Basic]) -> Iterator[Any]:
         """Yield the forms of what is known that speaks of no other numbers than some, with the positions of its numbers there."""
@@ -175,6 +182,33 @@ class ForgettingShapes(ShapeEnv):
     def _version(self) -> tuple[int, int]:
         """What answers depend on: torch counts what it learns, and clears its cache where it learns a range."""
         return self._version_counter, _ranges_learned.number
+
+    def _refine_ranges(self, expr: Any) -> None:
+        """Learn ranges from a comparison: most are of a number with a constant or another number, with nothing to solve."""
+        expr = self.simplify(expr)
+        sides: tuple[Any, ...] = getattr(expr, "args", ())
+        is_plain = type(expr) in _FLIPPED and all(side.is_Integer or (side.is_integer and self._is_free(side)) for side in sides)
+        if not is_plain or sides[0] is sides[1]:
+            super()._refine_ranges(expr)
+            return
+        for (one, other), kind in ((sides, type(expr)), (sides[::-1], _FLIPPED[type(expr)])):
+            if one.is_Symbol:
+                self._refine(one, kind, ValueRanges(other, other) if other.is_Integer else self.var_to_range[other])
+
+    def _refine(self, symbol: sympy.Symbol, kind: type, other: ValueRanges[Any]) -> None:
+        """Learn the range of a number that stands in a comparison with one of a range."""
+        known = self.var_to_range[symbol]
+        lower, upper = known.lower, known.upper
+        if kind in (sympy.Ge, sympy.Gt) and lower <= other.lower:
+            lower = other.lower + int(kind is sympy.Gt)
+        if kind in (sympy.Le, sympy.Lt) and upper >= other.upper:
+            upper = other.upper - int(kind is sympy.Lt)
+        if (lower, upper) == (known.lower, known.upper):
+            return
+        self._update_var_to_range(symbol, ValueRanges(lower, upper))
+        if self.var_to_range[symbol].is_singleton():
+            self._set_replacement(symbol, self.var_to_range[symbol].lower, "range_refined_to_singleton")
+        _ranges_learned.add()
 
     def checked_since(self, facts: Facts) -> list[sympy.Basic]:
         """Return what the program has checked since :meth:`facts` was called."""
