@@ -13,6 +13,7 @@ import dis
 import functools
 import linecache
 import os
+import re
 import time
 import types
 import weakref
@@ -25,6 +26,8 @@ from dy2st.errors import SourceNotFoundError
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _STARTED = time.time()
+_GLOBAL = re.compile(r"(?:^|[:;])\s*global\b", re.MULTILINE)
+"""Where a statement may begin with that word."""
 _SCAFFOLD = frozenset({"RESUME", "MAKE_CELL", "COPY_FREE_VARS", "NOP"})
 
 
@@ -116,7 +119,7 @@ def _tree(filename: str, text: str) -> ast.Module:
 @functools.lru_cache(maxsize=64)
 def _declared(filename: str, text: str) -> frozenset[str]:
     """Return the names that stand in a ``global`` statement of a file."""
-    if "global" not in text:
+    if _GLOBAL.search(text) is None:  # most files speak of such names, and have no statement: to go through a tree takes long
         return frozenset()
     statements = (node for node in ast.walk(_tree(filename, text)) if isinstance(node, ast.Global))
     return frozenset(name for statement in statements for name in statement.names)

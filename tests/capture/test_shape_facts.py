@@ -1,6 +1,8 @@
 """What is known of sizes is forgotten where a block ends, whatever was learned in blocks inside of it."""
 
+import pytest
 import sympy
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from dy2st.capture.recording.shapes import CaptureShapes
 from dy2st.capture.writes.logged_tables import LoggedTable, TableLog
@@ -100,3 +102,65 @@ def test_every_way_to_change_a_table_is_undone():
     assert table == {"a": 4, "d": 6, "e": 8, "f": 9} and log.added(table, mark) == ["d", "e", "f"]
     log.undo(mark)
     assert table == held and not log.added(table, mark)
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Return what torch is asked to decide."""
+    expressions = []
+    simplify = ShapeEnv.simplify
+    monkeypatch.setattr(ShapeEnv, "simplify", lambda self, expr, *args: (expressions.append(expr), simplify(self, expr, *args))[1])
+    return expressions
+
+
+def test_what_was_answered_is_not_asked_again_where_a_block_has_ended(asked):
+    shapes = CaptureShapes()
+    number, other = shapes.fresh_int(size=True), shapes.fresh_int(size=True)
+    shapes.learn((number < 5).node.expr)
+    assert _known(shapes, number, 6) and _known(shapes, number, 4) is None
+    facts = shapes.facts()
+    shapes.learn((other < 5).node.expr)
+    del asked[:]
+    assert _known(shapes, number, 6)
+    shapes.forget_since(facts)
+    assert _known(shapes, number, 6) and _known(shapes, number, 4) is None
+    assert not asked
+
+
+def test_the_same_question_about_another_number_has_one_answer(asked):
+    shapes = CaptureShapes()
+    for _ in range(3):
+        number, other = shapes.fresh_int(size=True), shapes.fresh_int(size=True)
+        assert shapes.known(number + other >= 0) and shapes.known(number * other < 7) is None
+    assert len(asked) <= 2
+
+
+def test_numbers_of_which_something_else_is_known_have_another_answer():
+    shapes = CaptureShapes()
+    first, second, third = (shapes.fresh_int(size=True) for _ in range(3))
+    assert shapes.known(first < second) is None
+    facts = shapes.facts()
+    shapes.learn((first < second).node.expr)
+    assert shapes.known(first < second) and shapes.known(second < first) is False
+    assert shapes.known(first < third) is None and shapes.known(third < second) is None
+    shapes.learn((third < 2).node.expr)
+    assert shapes.known(third < 3) and shapes.known(first < 3) is None
+    shapes.learn(sympy.Eq(sympy.Mod(second.node.expr, 3), 0))
+    assert shapes.known(first % 3 == 0) is None
+    shapes.forget_since(facts)
+    assert shapes.known(first < second) is None and shapes.known(third < 3) is None
+
+
+def test_what_was_answered_of_a_number_is_not_what_holds_before_it_was_known():
+    shapes = CaptureShapes()
+    outer = shapes.facts()
+    number = shapes.fresh_int(size=True)
+    inner = shapes.facts()
+    shapes.learn((number < 5).node.expr)
+    assert _known(shapes, number, 5)
+    shapes.forget_since(inner)
+    assert _known(shapes, number, 5) is None
+    shapes.learn((number >= 5).node.expr)
+    assert _known(shapes, number, 5) is False
+    shapes.forget_since(outer)
+    assert _known(shapes, number, 5) is None

@@ -1,5 +1,7 @@
 """How often the bodies of loops in loops are looked at: the types that an inner loop came to are a start for the next look."""
 
+import collections
+
 import pytest
 import torch
 
@@ -147,3 +149,19 @@ def _first_iteration_apart(x, n):
 )
 def test_what_a_look_has_shown_is_no_more_than_a_start(function):
     agree(function, [(x, torch.tensor(n)) for n in (3, 0, 1, 4) for x in (torch.ones(2), torch.ones(2) * 3)])
+
+
+_State = collections.namedtuple("_State", "value parts")
+
+
+def _state_replaced(n):
+    state = _State(torch.zeros(2), [torch.zeros(2), torch.ones(2)])
+    while n > 0:
+        state = _State(state.value + n, [state.value, state.parts[0]])
+        n = n - 1
+    return state.value, state.parts
+
+
+def test_a_first_look_that_shows_that_older_objects_are_kept_is_the_first_that_keeps_them(looks):
+    agree(_state_replaced, [torch.tensor(n) for n in (2, 0, 1, 3)])
+    assert len(looks) == 2

@@ -100,8 +100,10 @@ def is_about_abstracts(session: Session, error: Exception) -> bool:
     if _is_about_kinds(error):
         return False
     message = str(error)
-    symbols = {str(symbol) for symbol in session.shapes.var_to_range}
-    return _CAPTURE_WORDS.search(message) is not None or any(name in symbols for name in _SYMBOL.findall(message))
+    if _CAPTURE_WORDS.search(message) is not None:
+        return True
+    names = {*_SYMBOL.findall(message)}
+    return bool(names) and any(symbol.name in names for symbol in session.shapes.var_to_range)
 
 
 def is_defect(error: Exception) -> bool:

@@ -220,7 +220,7 @@ def _attempt(
     carries: Carries,
 ) -> bool:  # fmt: skip
     """Capture the body with the carried values as they are typed now; record the loop if they need no change."""
-    known = len(session.lists.widened)
+    known, is_first_look = len(session.lists.widened), not carries
     with session.blocks.nested(cells, repeats=True) as region, session.carried.iteration():
         depth = session.blocks.nesting
         inputs, united = _start_iteration(session, carries)
@@ -245,11 +245,10 @@ def _attempt(
         writes = _told(session, writes)
         left = {} if dead else {key: write for key, write in writes.items() if not session.frames.is_dead(write.place, live)}
         left = {key: dataclasses.replace(write, new=_as_objects(session, carries.get(key), write)) for key, write in left.items()}
-        if not carries.keep_older and any(holds_out_of_date(write.new) for write in left.values()):
-            carries.begin_again()
+        if _leaves_out_of_date(carries, left) and not is_first_look:
             return False
         carries.have_lists(session, {key: write.new for key, write in left.items()})
-        converged = _widened(session, carries, left)
+        converged = _widened(session, carries, left, is_first_look)
         for key, carry in carries.items():
             carry.final = (left.get(key) or writes[key]).new if key in writes else carry.place.read()
         if not (carries.keep_older or dead) and moves_outside(carries):
@@ -281,8 +280,21 @@ def _link_gradients(session: Session, *rows: Sequence[Any]) -> None:
             session.gradients.link(value, map(session.outside.adopted, (before, after)))
 
 
-def _widened(session: Session, carries: Carries, left: dict[tuple[Any, ...], Write]) -> bool:
-    """Widen the types of the carried places so that they fit what an iteration leaves; whether they did already."""
+def _leaves_out_of_date(carries: Carries, left: dict[tuple[Any, ...], Write]) -> bool:
+    """Have older objects kept where an iteration leaves one that it has changed; whether they have not been kept until now."""
+    if carries.keep_older or not any(holds_out_of_date(write.new) for write in left.values()):
+        return False
+    carries.begin_again()
+    return True
+
+
+def _widened(session: Session, carries: Carries, left: dict[tuple[Any, ...], Write], is_first_look: bool) -> bool:
+    """Widen the types of the carried places so that they fit what an iteration leaves; whether they did already.
+
+    Args:
+        is_first_look: whether the iteration began with nothing carried: with older objects kept it is the same.
+    """
+    kept_older = carries.keep_older
     if any(carry.is_recalled and key not in left for key, carry in carries.items()):
         carries.clear()  # it is not carried here: what an earlier look has shown is too much
         return False
@@ -293,6 +305,11 @@ def _widened(session: Session, carries: Carries, left: dict[tuple[Any, ...], Wri
         fit &= key in carries and not session.tuples.add_older(
             carries[key].tuples, (carries[key].initial, write.new), session.blocks.region.start
         )
+    if is_first_look and carries.keep_older and not kept_older:  # contents may be those of objects that are carried from now on
+        for key, write in left.items():
+            if key not in carries and not isinstance(write.place, ContentsPlace):
+                update(session, carries, key, write.place, write.old, write.new)
+        carries.put_in_order(left)
     if is_recalled and not fit:
         carries.put_in_order(left)
     return fit

@@ -298,15 +298,18 @@ class BlockBuilder:
 
     def rollback(self, mark: fx.Node) -> None:
         """Forget every operation recorded since a mark; inputs stay."""
+        gone: set[fx.Node] = set()
         while (last := self.graph._root.prev) is not mark and last.op != "placeholder":
-            self._forget(last)
             self.graph.erase_node(last)
+            gone.add(last)
+        if gone:
+            self._forget(gone)
 
-    def _forget(self, node: fx.Node) -> None:
-        self._objects = {key: entry for key, entry in self._objects.items() if entry[1] is not node}
-        self._expressions = {key: entry for key, entry in self._expressions.items() if entry is not node}
-        self._lazy = {key: entry for key, entry in self._lazy.items() if entry[1][0] is not node}
-        self._sometimes = {key: entry for key, entry in self._sometimes.items() if entry[0] is not node}
+    def _forget(self, nodes: set[fx.Node]) -> None:
+        self._objects = {key: entry for key, entry in self._objects.items() if entry[1] not in nodes}
+        self._expressions = {key: entry for key, entry in self._expressions.items() if entry not in nodes}
+        self._lazy = {key: entry for key, entry in self._lazy.items() if entry[1][0] not in nodes}
+        self._sometimes = {key: entry for key, entry in self._sometimes.items() if entry[0] not in nodes}
 
     def finish(self, outputs: tuple[Any, ...]) -> Block:
         """Close the block; ``outputs`` are values."""

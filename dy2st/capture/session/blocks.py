@@ -224,7 +224,11 @@ class Blocks:
     @contextlib.contextmanager
     def recording_into(self, builder: BlockBuilder) -> Iterator[None]:
         """Go on recording into a block that has been left."""
-        region = self._begin(Region, builder)
+        around = self.region  # nothing is undone that was known when this began
+        region = Region(
+            self._allocations.now(), builder, UndoLog(), around.facts, self.may_alias.mark(), around.orders, repeats=False
+        )
+        self._regions.append(region)
         try:
             yield
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -46,7 +47,7 @@ def short_dtype(dtype: torch.dtype) -> str:
 def describe(value: Any) -> str:
     """Return the type of a value of a capture: ``f32[u0, 4]``, ``int``…; empty when unknown."""
     if isinstance(value, torch.Tensor):
-        return f"{short_dtype(value.dtype)}[{', '.join(map(str, value.shape))}]"
+        return f"{short_dtype(value.dtype)}[{', '.join(map(_size, value.shape))}]"
     for symbolic, name in ((torch.SymInt, "int"), (torch.SymFloat, "float"), (torch.SymBool, "bool")):
         if isinstance(value, symbolic):
             return name
@@ -54,6 +55,16 @@ def describe(value: Any) -> str:
         inside = ", ".join(describe(item) or "?" for item in value)
         return f"({inside})"
     return type(value).__name__ if isinstance(value, (bool, int, float, str)) else ""
+
+
+def _size(size: Any) -> str:
+    return _expression(size.node.expr) if isinstance(size, torch.SymInt) else str(size)
+
+
+@functools.lru_cache(10_000)
+def _expression(expr: Any) -> str:
+    """Return the text of a size; many tensors have it, and it takes long to write."""
+    return str(expr)
 
 
 def format_graph(graph: fx.Graph, pad: str, last: bool = True) -> list[str]:
