@@ -97,11 +97,10 @@ def _take(session: Session, items: RuntimeList, target: control.Control, args: t
 
 
 def _fail(session: Session, items: RuntimeList, message: str) -> NoReturn:
-    """Note that nothing has been put into the list in front of this operation."""
+    """Note that nothing has been put into the list in front of this operation; if other handles stand for it, that is checked."""
     if not items.alone:
-        raise errors.CaptureError(
-            "this takes an item out of a list before anything has been put in", session.here(), fix="put an item in before the loop"
-        )
+        unknown = "something was put in by another name for the list or dict, of which nothing was known at the capture"
+        check(session, length(session, items) == 0, errors.TableError, unknown)
     error = IndexError(message)
     session.in_flight.raised.append(error)
     raise error
