@@ -77,7 +77,40 @@ def with_tensors(p):
     return found, total
 
 
-PROGRAMS = [of_the_last_item, of_all_items, of_the_current_item, of_an_item_with_another_name, with_tensors]
+def by_methods(p):
+    queue = [{"a": value, "b": value * 2} for value in p if value > 0.05]
+    taken = []
+    for item in queue:
+        if item["a"] > 0.5:
+            taken.append(item.pop("b"))
+        item.setdefault("c", item["a"] + 1)
+        item.update(d=3)
+    return queue, taken
+
+
+def of_items_that_are_merged(p):
+    spans = []
+    for at in range(p.shape[0]):
+        if p[at] > 0.5:
+            if spans and spans[-1].get("end", -9) == at:
+                spans[-1]["end"] = at + 1
+            else:
+                spans.append({"start": at})
+                spans[-1]["end"] = at + 1
+    for span in spans:
+        span["score"] = p[span["start"] : span["end"]].mean()
+    return spans, max(spans, key=lambda span: span["end"] - span["start"])["score"] if spans else None
+
+
+PROGRAMS = [
+    by_methods,
+    of_items_that_are_merged,
+    of_the_last_item,
+    of_all_items,
+    of_the_current_item,
+    of_an_item_with_another_name,
+    with_tensors,
+]
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

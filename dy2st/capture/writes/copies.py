@@ -86,9 +86,8 @@ class Copies:
             return
         if not isinstance(owner, (list, tuple)) and not self.is_wanted(type(owner), apart):
             raise NeedsApart(_name(type(owner)))
-        for site in (*sites, *self._sites) if isinstance(owner, dict) else ():
-            if site not in apart:
-                raise NeedsApart(site)
+        if isinstance(owner, dict):
+            self.require_table(apart, sites)
         kind, name = type(owner).__name__, getattr(place, "name", getattr(place, "item", None))
         if name is None or place.read() is not MISSING:
             make = "{**item, key: value}" if isinstance(owner, dict) else "dataclasses.replace(item, field=value)"
@@ -102,6 +101,20 @@ class Copies:
             here,
             fix=f"give it {name!r} where it is made, None for example, and set its value here",
         )
+
+    def require_table(self, apart: frozenset[str], sites: Iterable[str] = ()) -> None:
+        """Have a dict be one of the program, where it gets or loses keys.
+
+        Args:
+            apart: what this capture tells apart.
+            sites: where it may have been made, as far as it knows.
+
+        Raises:
+            NeedsApart: the capture has to begin again.
+        """
+        for site in (*sites, *self._sites):
+            if site not in apart:
+                raise NeedsApart(site)
 
     def refuse_identity(self, value: Any, here: errors.Location | None, apart: frozenset[str]) -> NoReturn:
         """Refuse to tell whether two objects are one, of which one has a copy.
