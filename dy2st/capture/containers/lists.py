@@ -97,10 +97,16 @@ def _take(session: Session, items: RuntimeList, target: control.Control, args: t
 
 
 def _fail(session: Session, items: RuntimeList, message: str) -> NoReturn:
-    """Note that nothing has been put into the list in front of this operation; if other handles stand for it, that is checked."""
+    """Note that nothing has been put into the list in front of this operation."""
     if not items.alone:
-        unknown = "something was put in by another name for the list or dict, of which nothing was known at the capture"
-        check(session, length(session, items) == 0, errors.TableError, unknown)
+        raise errors.CaptureError(
+            "this takes an item out of a list before anything has been put in", session.here(), fix="put an item in before the loop"
+        )
+    raise_empty(session, message)
+
+
+def raise_empty(session: Session, message: str) -> NoReturn:
+    """Raise what Python raises for an item of an empty list."""
     error = IndexError(message)
     session.in_flight.raised.append(error)
     raise error
