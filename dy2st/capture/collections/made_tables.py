@@ -108,7 +108,7 @@ def find(session: Session, known: list[Any], key: Any) -> Any:
 
 
 def under(session: Session, values: list[Any], position: Any) -> Any:
-    """Return what is under a key; where nothing has been put in by this name for a table, the program checks that nothing is there."""
+    """Return what is under a key; where this name has put nothing into the dict, the program checks that nothing is there."""
     known = session.lists.of(values)
     if known is None or known.element is not None or known.alone:
         return session.call(operator.getitem, values, position)
