@@ -108,8 +108,9 @@ class StepLimitError(Dy2stError):
 class TableError(Dy2stError):
     """A dict or set whose keys only the program knows is used in a way that it cannot follow.
 
-    Cause: a NaN is a key of a dict or a member of a set, which Python finds by its identity, and a program has none for numbers.
-    Fix: replace it before, by ``x.nan_to_num()`` for example.
+    Cause: a NaN is a key of a dict or a member of a set, which Python finds by its identity, and a program has none for numbers; or
+    something is read out of a dict that was put in by a name of it of which nothing was known at the capture.
+    Fix: replace a NaN before, by ``x.nan_to_num()`` for example; put something in before the loop.
     """
 
 

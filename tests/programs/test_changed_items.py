@@ -401,17 +401,6 @@ def test_a_new_attribute_is_refused():
         dy2st.to_static(adds)(torch.tensor(WAYS[0]))
 
 
-def test_a_new_key_is_refused():
-    def adds(x):
-        items = filled(x, lambda v: {"a": v})
-        for item in items:
-            item["extra"] = 1
-        return [item["extra"] for item in items]
-
-    with pytest.raises(dy2st.CaptureError, match="'extra', which it did not have when it was put in"):
-        dy2st.to_static(adds)(torch.tensor(WAYS[0]))
-
-
 class Link:
     def __init__(self, value, after):
         self.value, self.after = value, after

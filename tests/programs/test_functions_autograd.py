@@ -498,3 +498,29 @@ def test_a_forward_with_sizes_of_its_own_takes_a_way_that_its_input_decides():
 
     calls = [vec(1, -1, 2), vec(4, 1, -2), vec(1, 1, 1)]
     agree(lambda x: Chosen.apply(x * 2) + 1, [(x.requires_grad_(),) for x in calls])
+
+
+def test_one_of_several_results_of_a_function_that_no_program_can_hold():
+    known = {}
+
+    class Best(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            best = None
+            for k in range(3):
+                if x.sum() > k:
+                    best = x * k
+            return best
+
+        @staticmethod
+        def backward(ctx, grad):
+            known["calls"] = known.get("calls", 0) + 1
+            return grad
+
+    @dy2st.to_static
+    def f(x):
+        return Best.apply(x)
+
+    with pytest.raises(dy2st.CaptureError, match="in its backward, which is outside of it") as info:
+        f(torch.ones(2, requires_grad=True))
+    assert "test_functions_autograd.py" in str(info.value)

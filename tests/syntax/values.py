@@ -462,18 +462,30 @@ def changed_item(n, x):
     return tracks
 
 
-@CHAPTER.refused(
-    "A key that a dict in a growing list gets later",
-    NS[:1],
-    error=dy2st.CaptureError,
-    says="gets 'hits', which it did not have when it was put in",
-)
+@CHAPTER.captured("Keys that dicts in a growing list get later, or lose", NS)
 def new_key_of_an_item(n, x):
     tracks = []
     for k in range(n):
         tracks.append({"h": x * k})
     for track in tracks:
         track["hits"] = 1
+        if track["h"].sum() > 1:
+            del track["h"]
+    return tracks
+
+
+@CHAPTER.refused(
+    "An attribute that an object in a growing list gets later",
+    NS[:1],
+    error=dy2st.CaptureError,
+    says="gets 'hits', which it did not have when it was put in",
+)
+def new_attribute_of_an_item(n, x):
+    tracks = []
+    for k in range(n):
+        tracks.append(_State(x * k))
+    for track in tracks:
+        track.hits = 1
     return tracks
 
 

@@ -62,12 +62,29 @@ def _positive_definite(tensor: torch.Tensor) -> None:
         tensor.zero_().diagonal(dim1=-2, dim2=-1).fill_(2)
 
 
+def _ascending(tensor: torch.Tensor) -> None:
+    flat = torch.arange(tensor.numel())
+    tensor.copy_((flat / max(tensor.numel(), 1) if tensor.is_floating_point() else flat).view_as(tensor))
+
+
+def _shares(tensor: torch.Tensor) -> None:
+    tensor.fill_(1 / max(tensor.numel(), 1)) if tensor.is_floating_point() else _varied(tensor)
+
+
 def _zeros(tensor: torch.Tensor) -> None:
     tensor.zero_()
 
 
 def _ones(tensor: torch.Tensor) -> None:
     tensor.fill_(1)
+
+
+_FILLS: tuple[_Contents, ...] = (_varied, _positive_definite, _ascending, _shares, _zeros)
+"""Contents that functions take: any, what can be factorized, bins and edges, probabilities, positions in what is short."""
+
+
+class _ByContentsError(Exception):
+    """NumPy refuses other contents for other reasons."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,12 +153,19 @@ _OF_SIZES = frozenset({"polyfit"})
 
 def _first(known: Sequence[_Choice], function: Callable[..., Any], text: str, encoder: Encoder) -> tuple[list[_Run], list[Any]]:
     """Return runs with other sizes, and what they give."""
-    runs = [_Run(*each, _varied) for each in known]
-    try:
-        return runs, [run.call(function, text, encoder) for run in runs]
-    except np.linalg.LinAlgError:
-        runs = [_Run(*each, _positive_definite) for each in known]
-        return runs, [run.call(function, text, encoder) for run in runs]
+    refusals: list[Exception] = []
+    for fill in _FILLS:
+        runs = [_Run(*each, fill) for each in known]
+        try:
+            return runs, [run.call(function, text, encoder) for run in runs]
+        except (TypeError, AttributeError, errors.Dy2stError):
+            raise
+        except Exception as error:  # whatever NumPy raises: it refuses
+            refusals.append(error)
+    first = refusals[0]
+    if any((type(error), str(error)) != (type(first), str(first)) for error in refusals):
+        raise _ByContentsError(f"{type(first).__name__}: {first}") from first
+    raise first
 
 
 @dataclasses.dataclass(frozen=True)

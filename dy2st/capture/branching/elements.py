@@ -180,7 +180,7 @@ def check_kept(session: Session, value: Any) -> None:
         cells.give_items(session, part)
     for part in _new_parts(session, value):
         _check_put_once(session, part)
-        session.places.copies.add(part)
+        session.places.copies.add(part, session.allocations.sites.get(id(part), (None, ()))[1])
 
 
 def _check_put_once(session: Session, part: Any) -> None:

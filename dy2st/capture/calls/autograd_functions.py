@@ -109,7 +109,10 @@ def _called_as_it_is(
             raise refusal from None
         if not isinstance(error, (errors.DataDependentError, *TRACING_ERRORS)) and not is_about_abstracts(session, error):
             raise (refusal or error) from None
-        example = _results_of_forward(session, function, args, kwargs)
+        kind = _kind_of_forward(session, function, args, kwargs)
+        if _is_chosen(kind):  # Python gives one of several, and does not say which
+            raise (refusal or error) from None
+        example = abstract_values.fresh(kind, session, [])
     _check_objects(session, function, (*args, *kwargs.values()))
     session.builder.call(control.call_, (function.apply, tuple(args), kwargs), {}, example)
     return example
@@ -201,7 +204,7 @@ def _is_separate(function: type[torch.autograd.Function]) -> bool:
     return function.setup_context is not torch.autograd.Function.setup_context
 
 
-def _results_of_forward(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
+def _kind_of_forward(session: Session, function: Any, args: Any, kwargs: Any) -> value_types.Type:
     """Return what ``forward`` gives where it depends on the values of tensors: captured to see, and forgotten."""
     context = written_out.Context(tuple(isinstance(value, torch.Tensor) and value.requires_grad for value in args))
     attempt = session.blocks.begin_attempt([])
@@ -211,8 +214,13 @@ def _results_of_forward(session: Session, function: Any, args: Any, kwargs: Any)
     finally:
         session.blocks.roll_back(attempt)
     grad = torch.is_grad_enabled() and any(isinstance(a, torch.Tensor) and a.requires_grad for a in args)
-    results: list[Any] = []
-    return abstract_values.fresh(_unsized(kind, grad), session, results)
+    return _unsized(kind, grad)
+
+
+def _is_chosen(kind: value_types.Type) -> bool:
+    """Tell whether a tensor decides which of several values there is."""
+    parts = kind.items if isinstance(kind, value_types.ContainerType) else ()
+    return isinstance(kind, value_types.TaggedUnionType) or any(map(_is_chosen, parts))
 
 
 def _unsized(kind: value_types.Type, grad: bool) -> value_types.Type:

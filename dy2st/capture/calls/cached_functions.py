@@ -89,4 +89,5 @@ def _acts(node: fx.Node) -> bool:
     if isinstance(node.target, torch._ops.OpOverload):
         return torch.Tag.nondeterministic_seeded in node.target.tags
     nested = (inner for block in node_blocks(node) for inner in block.graph.nodes if inner.op == "call_function")
-    return node.target in _EFFECTS or any(map(_acts, nested))
+    keeps = node.target is control.call_ and getattr(node.args[0], "only_keeps", False)  # what was written before this call
+    return (node.target in _EFFECTS and not keeps) or any(map(_acts, nested))

@@ -80,6 +80,7 @@ def _call_of_cells(session: Session, owner: Any, name: str, args: Any, kwargs: A
             access.set_item(owner, key, item)
         return None
     if name not in READING_METHODS:
+        session.places.copies.require_table(session.traits.apart, session.allocations.sites.get(id(owner), (None, ()))[1])
         raise errors.CaptureError(
             f"dict.{name}() changes the keys of a dict that is in a list of a length that a tensor decides",
             session.here(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from dy2st import errors
 from dy2st.capture.branching import elements, keys
 from dy2st.capture.branching.assertions import check
 from dy2st.capture.collections import runtime_sets, runtime_tables
-from dy2st.capture.containers import outside_tables
+from dy2st.capture.containers import lists, outside_tables
 from dy2st.capture.objects import construction, table_sites
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, need
@@ -104,6 +105,16 @@ def find(session: Session, known: list[Any], key: Any) -> Any:
     if items.element is None and items.alone:
         return -1
     return _find(session, items, elements.item_node(session, key, normalized))
+
+
+def under(session: Session, values: list[Any], position: Any) -> Any:
+    """Return what is under a key; where this name has put nothing into the dict, the program checks that nothing is there."""
+    known = session.lists.of(values)
+    if known is None or known.element is not None or known.alone:
+        return session.call(operator.getitem, values, position)
+    unknown = "something was put into a dict by another name for it, of which nothing was known at the capture"
+    check(session, lists.length(session, known) == 0, errors.TableError, unknown)
+    lists.raise_empty(session, "list index out of range")
 
 
 def _find(session: Session, items: RuntimeList, key: Any) -> Any:

@@ -28,6 +28,11 @@ def find(keys: list[Any], key: Any) -> int:
     raise _refused("is searched")
 
 
+def under(values: list[Any], position: int) -> Any:
+    """Return what is under a key, which is there."""
+    raise _refused("is read")
+
+
 def made(kind: Any) -> Any:
     """Return an empty table of a kind."""
     result = kind.__new__(kind)
@@ -99,7 +104,7 @@ class RuntimeDict(Keyed, example={}):
         position = find(self._dy2st_keys, key)
         if position < 0:
             raise KeyError(key)
-        return self._dy2st_values[position]
+        return under(self._dy2st_values, position)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         position = find(self._dy2st_keys, key)
@@ -118,12 +123,12 @@ class RuntimeDict(Keyed, example={}):
 
     def get(self, key: Any, default: Any = None) -> Any:
         position = find(self._dy2st_keys, key)
-        return default if position < 0 else self._dy2st_values[position]
+        return default if position < 0 else under(self._dy2st_values, position)
 
     def setdefault(self, key: Any, default: Any = None) -> Any:
         position = find(self._dy2st_keys, key)
         if position >= 0:
-            return self._dy2st_values[position]
+            return under(self._dy2st_values, position)
         self._dy2st_keys.append(key)
         self._dy2st_values.append(default)
         return default
@@ -214,7 +219,7 @@ class RuntimeDefaultDict(RuntimeDict, example=collections.defaultdict()):
     def __getitem__(self, key: Any) -> Any:
         position = find(self._dy2st_keys, key)
         if position >= 0:
-            return self._dy2st_values[position]
+            return under(self._dy2st_values, position)
         if self.default_factory is None:
             raise KeyError(key)
         value = self.default_factory()
@@ -272,7 +277,7 @@ class RuntimeCounter(RuntimeDict, example=collections.Counter()):
 
     def __getitem__(self, key: Any) -> Any:
         position = find(self._dy2st_keys, key)
-        return 0 if position < 0 else self._dy2st_values[position]
+        return 0 if position < 0 else under(self._dy2st_values, position)
 
     def __delitem__(self, key: Any) -> None:
         position = find(self._dy2st_keys, key)

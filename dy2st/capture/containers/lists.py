@@ -102,6 +102,11 @@ def _fail(session: Session, items: RuntimeList, message: str) -> NoReturn:
         raise errors.CaptureError(
             "this takes an item out of a list before anything has been put in", session.here(), fix="put an item in before the loop"
         )
+    raise_empty(session, message)
+
+
+def raise_empty(session: Session, message: str) -> NoReturn:
+    """Raise what Python raises for an item of an empty list."""
     error = IndexError(message)
     session.in_flight.raised.append(error)
     raise error

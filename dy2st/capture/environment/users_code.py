@@ -100,6 +100,8 @@ def is_part_of_library(function: Any) -> bool:
 
 def is_library(module: str) -> bool:
     """Tell whether a module is of one of :data:`SKIPPED_PACKAGES`, or of the standard library."""
+    if not isinstance(module, str):
+        return True  # Cython's class of functions has a descriptor there, for the modules of the functions
     return _is_in(module, SKIPPED_PACKAGES) or (module.partition(".")[0] in sys.stdlib_module_names and module != "__main__")
 
 

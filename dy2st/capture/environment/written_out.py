@@ -53,6 +53,13 @@ class Items:
         return self.items[self.position - 1]
 
 
+def equal(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Return ``torch.equal``."""
+    if one.shape == other.shape:
+        return bool((one == other).all().item())
+    return False
+
+
 def numbers_of(tensor: torch.Tensor) -> list[Any]:
     """Return ``tensor.tolist()``."""
     return [row.tolist() for row in tensor]

@@ -17,6 +17,11 @@ def _find(session: Session, keys: list[Any], key: Any) -> Any:
     return made_tables.find(session, keys, key)
 
 
+@handles(runtime_tables.under)
+def _under(session: Session, values: list[Any], position: Any) -> Any:
+    return made_tables.under(session, values, position)
+
+
 @handles(runtime_tables.made)
 def _made(session: Session, kind: type[Any]) -> Any:
     return made_tables.empty(session, kind)

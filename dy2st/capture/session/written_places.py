@@ -110,7 +110,8 @@ class WrittenPlaces:
 
     def _write_object(self, place: Any) -> None:
         """Note that an object is about to change, which others may stand for."""
-        self.copies.check(place, place.owner, self._position.here(), self._traits.apart)
+        sites = self._allocations.sites.get(id(place.owner), (None, ()))[1]
+        self.copies.check(place, place.owner, self._position.here(), self._traits.apart, sites)
         if self._blocks.nesting > 1:
             self._outside.check_changed(place.owner)
         for other in self._may_alias.take(place.owner):

@@ -144,9 +144,22 @@ def _select(position: Position, view: torch.Tensor, dim: int, part: tuple[int, A
         return view.select(dim, number)
 
 
+def _raised(error: Exception) -> Exception:
+    """Return an exception that Python raises in this place, too."""
+    session = current()
+    if session is not None:
+        session.in_flight.raised.append(error)
+    return error
+
+
 def _slice(view: torch.Tensor, dim: int, part: slice) -> torch.Tensor:
     if part == _FULL:
         return view
+    for bound in (part.start, part.stop, part.step):
+        if isinstance(bound, (float, torch.SymFloat)):
+            raise _raised(TypeError("slice indices must be integers or None or have an __index__ method"))
+        if isinstance(bound, torch.Tensor) and (bound.is_floating_point() or bound.is_complex()):
+            raise _raised(TypeError("only integer tensors of a single element can be converted to an index"))
     step = 1 if part.step is None else _number(part.step)
     if isinstance(step, torch.SymInt) and not step.node.expr.is_number:
         return _slice_with_step(view, dim, (_number(part.start), _number(part.stop), step))

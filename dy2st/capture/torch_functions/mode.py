@@ -19,6 +19,7 @@ from torch.nested._internal.nested_tensor import NestedTensor
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_any, tree_leaves
 
+from dy2st.capture.environment import written_out
 from dy2st.capture.recording import failing
 from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.session.session import Session
@@ -267,7 +268,7 @@ def _equal(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str,
     a, b = (*args, *kwargs.values())[:2]
     if a.dim() != b.dim() or any(isinstance(x, int) and isinstance(y, int) and x != y for x, y in zip(a.shape, b.shape)):
         return False
-    return (a == b).all().item()
+    return session.call(written_out.equal, a, b)
 
 
 @handles_torch(torch.allclose, torch.Tensor.allclose)

@@ -8,7 +8,7 @@ Reading them makes no difference.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 from dy2st import errors
@@ -34,14 +34,22 @@ class Copies:
         self._block = block
         self._objects: dict[int, tuple[Any, Any]] = {}
         """With the blocks in which they became ones."""
+        self._sites: dict[str, None] = {}
+        """Where dicts have been made that were put in: one that is taken out again does not know."""
         self._followed: set[int] = set()
         """Those that came to stand for others."""
         self.hold_lists = False
         """Whether a list of the program is an item of another one, too."""
 
-    def add(self, item: Any) -> None:
-        """Forbid changes of an object from now on."""
+    def add(self, item: Any, sites: Iterable[str] = ()) -> None:
+        """Forbid changes of an object from now on.
+
+        Args:
+            item: the object.
+            sites: where it has been made, if it is a dict (see :mod:`~dy2st.capture.objects.table_sites`).
+        """
         self._objects[id(item)] = item, self._block()
+        self._sites.update(dict.fromkeys(sites))
 
     def block_of(self, item: Any) -> Any:
         """Return the block in which an object has become one of these; ``None`` if it is none."""
@@ -58,17 +66,28 @@ class Copies:
         """Tell whether objects of a class, or dicts, have cells (see cells.py): ``apart`` names them."""
         return bool(apart) and _name(kind) in apart
 
-    def check(self, place: Place, owner: Any, here: errors.Location | None, apart: frozenset[str]) -> None:
+    def check(
+        self, place: Place, owner: Any, here: errors.Location | None, apart: frozenset[str], sites: Iterable[str] = ()
+    ) -> None:
         """Check a place that is about to be written.
 
+        Args:
+            place: in an object.
+            owner: the object.
+            here: the line of the user's code.
+            apart: what this capture tells apart.
+            sites: where the object may have been made, as far as it is a dict that knows.
+
         Raises:
-            NeedsApart: it is in one of these, and its class has no cells yet.
+            NeedsApart: it is in one of these, and its class has no cells yet, or it is a dict that gets or loses keys.
             CaptureError: it is in one of these.
         """
         if owner not in self:
             return
         if not isinstance(owner, (list, tuple)) and not self.is_wanted(type(owner), apart):
             raise NeedsApart(_name(type(owner)))
+        if isinstance(owner, dict):
+            self.require_table(apart, sites)
         kind, name = type(owner).__name__, getattr(place, "name", getattr(place, "item", None))
         if name is None or place.read() is not MISSING:
             make = "{**item, key: value}" if isinstance(owner, dict) else "dataclasses.replace(item, field=value)"
@@ -82,6 +101,20 @@ class Copies:
             here,
             fix=f"give it {name!r} where it is made, None for example, and set its value here",
         )
+
+    def require_table(self, apart: frozenset[str], sites: Iterable[str] = ()) -> None:
+        """Have a dict be one of the program, where it gets or loses keys.
+
+        Args:
+            apart: what this capture tells apart.
+            sites: where it may have been made, as far as it knows.
+
+        Raises:
+            NeedsApart: the capture has to begin again.
+        """
+        for site in (*sites, *self._sites):
+            if site not in apart:
+                raise NeedsApart(site)
 
     def refuse_identity(self, value: Any, here: errors.Location | None, apart: frozenset[str]) -> NoReturn:
         """Refuse to tell whether two objects are one, of which one has a copy.
