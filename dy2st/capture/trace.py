@@ -101,6 +101,7 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], namespace
         optional.over,
         lists.create,
         outside_lists.create,
+        outside_lists.create_deque,
         outside_objects.create,
         elements.make_early,
         namespace,

@@ -32,6 +32,7 @@ Dims = frozenset[int] | None
 """What differs from call to call: some sizes of a tensor, the length of a list (:data:`LENGTH`), or (``None``) a number."""
 _MOST = 1024
 """Of a longer list no number becomes an input of its own."""
+_LISTS = (list, collections.deque)
 _LONG = 128
 """A longer list of numbers is one input, if it can be."""
 
@@ -258,9 +259,9 @@ def _note(guard: Guard, now: Any, results: dict[str, Dims]) -> None:
             results[name] = (results.get(name) or frozenset()) | dims
     elif guard.kind == "array" and type(now) is np.ndarray and not guard.check(now):
         results[name] = None
-    elif guard.kind in ("keys", "contents") and type(now) is list and not guard.check(now) and _is_of_any_length(guard.value, now):
+    elif _is_list_of_any_length(guard, now):
         if results.get(name) != ITEMS:
-            results[name] = LENGTH
+            results[name] = LENGTH if type(now) is list else ITEMS
     elif guard.kind == "contents" and not guard.check(now):
         results.update(_in_table(name, before, now))
 
@@ -274,13 +275,11 @@ def _note_object(source: Source, values: Sequence[Any], written: Collection[str]
         results.setdefault(parent.name, LENGTH)
 
 
-def _is_of_any_length(before: Any, now: list[Any]) -> bool:
-    """Tell whether a list has become longer or shorter, or is too long for its items to be inputs of their own.
-
-    Args:
-        before: what was in it, or how long it was.
-        now: the list.
-    """
+def _is_list_of_any_length(guard: Guard, now: Any) -> bool:
+    """Tell whether a list or deque has become longer or shorter, or is too long for its items to be inputs of their own."""
+    if guard.kind not in ("keys", "contents") or type(now) not in _LISTS or guard.check(now):
+        return False
+    before = guard.value
     return len(now) != (before if isinstance(before, int) else len(before)) or len(now) > _LONG
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import collections
 import types
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 
 import dy2st
@@ -62,8 +64,11 @@ def described(value: Any, seen: dict[int, tuple[int, Any]] | None = None) -> Any
         return "seen", seen[id(value)][0]
     seen[id(value)] = len(seen), value  # which must not go and leave its id
     if isinstance(value, dict):
-        parts: Any = [(described(key, seen), described(dict.__getitem__(value, key), seen)) for key in dict.__iter__(value)]
-    elif isinstance(value, (list, tuple)):
+        base = collections.OrderedDict if isinstance(value, collections.OrderedDict) else dict
+        parts: Any = [(described(key, seen), described(dict.__getitem__(value, key), seen)) for key in base.__iter__(value)]
+    elif isinstance(value, np.ndarray):
+        parts = value.dtype, value.shape, repr(value.tolist())
+    elif isinstance(value, (list, tuple, collections.deque)):
         parts = [described(item, seen) for item in type(value).__mro__[-2].__iter__(value)]
     elif isinstance(value, (set, frozenset)):
         parts = sorted(map(repr, value))

@@ -692,3 +692,34 @@ def test_what_may_fail_leaves_objects_in_lists_as_they_are():
 
     eager, world = Appends(), Appends()
     assert pictures(world, dy2st.to_static(world.step), XS) == pictures(eager, eager.step, XS)
+
+
+@pytest.mark.parametrize("backend", ["python", "native"])
+@pytest.mark.parametrize("kind", [Item, Slots, lambda h: [h], lambda h: {"h": h}, lambda h: (h, 1)])
+def test_gradients_go_through_what_is_kept_in_a_list(kind, backend):
+    class Sums(World):
+        def step(self, x):
+            total = x.sum()
+            for i in self.items:
+                for h in parts(i):
+                    total = total + (h * h).sum()
+            if x.sum() > 100:
+                self.items.append(kind(x))
+            return total
+
+    def parts(item):
+        if isinstance(item, (Item, Slots)):
+            return [item.h]
+        return [item["h"]] if isinstance(item, dict) else [item[0]]
+
+    w, world = torch.ones(2, requires_grad=True), Sums()
+    static = dy2st.to_static(world.step, backend=backend)
+    expected = 0.0
+    for count in range(1, 6):
+        result = static(torch.ones(2))
+        assert result.requires_grad is (count > 1)
+        if count > 1:
+            assert torch.autograd.grad(result, w, retain_graph=True)[0].tolist() == [expected] * 2
+        world.items.append(kind(w * count))
+        expected += 2.0 * count * count
+    assert len(static.program_cache) == 2

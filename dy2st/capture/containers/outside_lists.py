@@ -9,6 +9,7 @@ program captured, with the list as one of these, the first of them that the code
 
 from __future__ import annotations
 
+import collections
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -20,6 +21,7 @@ from dy2st.capture.objects import construction
 from dy2st.capture.session.outside import State
 from dy2st.capture.session.session import Session
 from dy2st.capture.types import kinds_of_items, mismatches, value_types
+from dy2st.capture.values.abstract_objects import AbstractDeque
 from dy2st.capture.values.symbolic import RuntimeList
 from dy2st_runtime.ir.program import StateSlot
 
@@ -43,6 +45,29 @@ def create(session: Session, items: list[Any]) -> RuntimeList:
         known.is_appended = True
         session.outside.add_state(State(StateSlot(source.name, "new list"), source, given.before, known))
     return known
+
+
+def create_deque(session: Session, shown: AbstractDeque, value: collections.deque[Any], source: Source) -> None:
+    """Have what is in a deque from outside be a list of the program, and guard what that relies on.
+
+    Args:
+        session: the capture.
+        shown: stands for the deque, and gets the list.
+        value: the deque.
+        source: gives it.
+
+    Raises:
+        CaptureError: there is something in it of which a program takes no list.
+    """
+    now, items = list(value), list(value)
+    outside_inputs.check_apart(session, source, now)
+    kind = element_of(session, now)
+    session.tracker.know(items, source)
+    shown.items = take(session, source, now, kind, functools.partial(session.lists.convert_outside, items)).items
+    is_kind = kinds_of_items.condition(kind, now)
+    expected = "is an empty deque" if kind is None else f"is a deque of {mismatches.text(kind)}"
+    is_fit = lambda now: type(now) is collections.deque and is_kind(list(now))  # noqa: E731
+    session.tracker.guards.add(source, "fits", is_fit, expected)
 
 
 def take(

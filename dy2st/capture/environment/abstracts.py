@@ -28,8 +28,8 @@ class AbstractObjects(Protocol):
     def is_of_call(self, value: Any) -> bool:
         """Tell whether the captured code has made an object."""
 
-    def is_growing(self, items: list[Any], source: Source) -> bool:
-        """Tell whether the length of a list differs from call to call."""
+    def is_growing(self, items: Any, source: Source) -> bool:
+        """Tell whether the length of a list or deque differs from call to call."""
 
     def growing(self, items: list[Any], source: Source) -> None:
         """Make a list of the program of a list from outside that is longer at each call."""

@@ -177,6 +177,9 @@ class Tracker:
                     self.guards.same_making(source, value)
             elif isinstance(value, np.ndarray):
                 self._array(value, source, place)
+            elif self._abstract_objects.is_growing(value, source):
+                self._objects[id(value)] = (value, source)
+                self.guards.same_making(source, value)
             else:
                 self._container(value, source)
         self._abstract_objects.collection(value, place)

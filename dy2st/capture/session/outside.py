@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
@@ -127,6 +128,8 @@ class Outside:
         """The identities of lists at which code that is not converted may look."""
         self.make_list: Callable[[list[Any]], object] = id
         """Turns one of them into a list of the program, if it is none yet, and guards what that relies on."""
+        self.make_deque: Callable[[Any, Any, Source], object] = lambda shown, value, source: None
+        """Makes a list of the program of what is in a deque, for what stands for it, and guards what that relies on."""
         self.make_object: Callable[[Any, Source], Any] = lambda value, source: value
         """Turns an object into an input of the program, and guards what that relies on; gives what stands for it."""
         self.cells: dict[int, Source] = {}
@@ -283,9 +286,10 @@ class Outside:
         if shown is not None and place is not None:
             self._put(shown, value, place)
 
-    def is_growing(self, items: list[Any], source: Source) -> bool:
-        """Tell whether the length of a list differs from call to call."""
-        return self.dynamic_state.get(source.name) in (LENGTH, ITEMS) or id(items) in self.growing_lists
+    def is_growing(self, items: Any, source: Source) -> bool:
+        """Tell whether the length of a list or deque differs from call to call."""
+        is_one = isinstance(items, (list, collections.deque))
+        return is_one and (self.dynamic_state.get(source.name) in (LENGTH, ITEMS) or id(items) in self.growing_lists)
 
     def growing(self, items: list[Any], source: Source) -> None:
         """Make a list of the program of a list from outside that is longer at each call.
@@ -385,7 +389,7 @@ class Outside:
         if isinstance(value, np.ndarray):
             is_wanted = source.name in self.changed or source.name in self.dynamic_state
             return is_wanted and memory_of(value) is not None
-        return source.name in self.changed
+        return source.name in self.changed or (type(value) is collections.deque and self.is_growing(value, source))
 
     def is_table(self, value: Any, source: Source) -> bool:
         """Tell whether a dict or set from outside is one of the program."""
@@ -409,7 +413,9 @@ class Outside:
                 self._tables[id(inside)] = result
             self._collections[id(value)] = value, result
             self.tracker.stand_for(result, value, source)
-            if not is_table:
+            if type(value) is collections.deque and self.is_growing(value, source):
+                self.make_deque(result, value, source)
+            elif not is_table:
                 self.tracker.know(inside, source)
         return self._collections[id(value)][1]
 

@@ -63,6 +63,7 @@ class Operators:
         over: does something with each option of a tagged union.
         list_: turns a Python list into a list of the program.
         outside_list: does that with a list from outside whose length differs from call to call.
+        outside_deque: does that with what is in such a deque.
         outside_object: turns an object from outside that differs from call to call into an input.
         make_early: has the program make an object that blocks inside of this one put in lists.
         namespace: the operators that converted functions name.
@@ -74,6 +75,7 @@ class Operators:
     over: Callable[[TaggedUnion, Callable[[Any], Any]], Any]
     list_: Callable[[Session, list[Any]], RuntimeList]
     outside_list: Callable[[Session, list[Any]], RuntimeList]
+    outside_deque: Callable[[Session, Any, Any, Source], None]
     outside_object: Callable[[Session, Any, Source], Any]
     make_early: Callable[[Session, NeedsMade], None]
     namespace: Any
@@ -140,6 +142,7 @@ class Session:
         self.places = WrittenPlaces(self.position, self.blocks, self.allocations, self.outside, self.traits)
         self.lists = ListTable(self.blocks, self.allocations, self.places, lambda items: operators.list_(self, items))
         self.outside.make_list = lambda items: operators.outside_list(self, items)
+        self.outside.make_deque = lambda shown, value, source: operators.outside_deque(self, shown, value, source)
         self.outside.make_object = lambda value, source: operators.outside_object(self, value, source)
         self.ownership = Ownership(self.allocations, self.tracker, self.lists)
         self.carried = Carried(self, self.tracker)

@@ -92,23 +92,55 @@ struct Found {
   }
 };
 
-// A list is one of its own; a tuple in it stays the object that it is, since Python tells that.
-Value load_input(PyObject* object, Found& found, bool in_list = false) {
+// What is in an object that is an item of a list; where that cannot be told, there may be anything.
+void look_into(PyObject* object, Found& found, int depth = 0) {
+  if (THPVariable_CheckExact(object)) return found.add(THPVariable_Unpack(object), true);
+  if (THPVariable_Check(object)) {
+    found.of_other_class = true;
+    return;
+  }
+  const bool holds_nothing = object == Py_None || PyUnicode_Check(object) || PyLong_Check(object) || PyFloat_Check(object) ||
+                             PyBytes_Check(object) || PyComplex_Check(object) || PyType_Check(object);
+  if (holds_nothing) return;
+  if (depth > 64) {
+    found.gradients = found.held = true;
+  } else if (PyList_Check(object)) {
+    for (Py_ssize_t index = 0; index < PyList_GET_SIZE(object); ++index) look_into(PyList_GET_ITEM(object, index), found, depth + 1);
+  } else if (PyTuple_Check(object)) {
+    for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(object); ++index) look_into(PyTuple_GET_ITEM(object, index), found, depth + 1);
+  } else if (PyDict_Check(object)) {
+    PyObject *key = nullptr, *item = nullptr;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(object, &position, &key, &item)) look_into(item, found, depth + 1);
+  } else {
+    PyObject* table = PyObject_GenericGetDict(object, nullptr);
+    if (table == nullptr) {  // it has slots
+      PyErr_Clear();
+      found.gradients = found.held = true;
+    } else {
+      look_into(table, found, depth + 1);
+      Py_DECREF(table);
+    }
+  }
+}
+
+// A list is one of its own; what is in it stays the object that it is, since Python tells that.
+Value load_input(PyObject* object, Found& found) {
   if (PyList_CheckExact(object)) {
     std::vector<Value> values;
     values.reserve(static_cast<size_t>(PyList_GET_SIZE(object)));
     for (Py_ssize_t index = 0; index < PyList_GET_SIZE(object); ++index) {
-      values.push_back(load_input(PyList_GET_ITEM(object, index), found, true));
+      PyObject* item = PyList_GET_ITEM(object, index);
+      values.push_back(from_python(item));
+      look_into(item, found);
     }
     return Value::list(std::move(values));
   }
   Value value = from_python(object);
   if (value.is(Kind::Tensor)) {
-    found.add(value.tensor(), in_list);
-  } else if (value.is(Kind::Object) && PyTuple_Check(object)) {
-    for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(object); ++index) load_input(PyTuple_GET_ITEM(object, index), found, true);
-  } else if (value.is(Kind::Object) && THPVariable_Check(object)) {
-    found.of_other_class = true;
+    found.add(value.tensor(), false);
+  } else if (value.is(Kind::Object) && (PyTuple_Check(object) || THPVariable_Check(object))) {
+    look_into(object, found);
   }
   return value;
 }
