@@ -171,8 +171,8 @@ def returns_a_generator(x):
 
 
 @CHAPTER.refused("a random number of Python's own generators", calls=signs(), error=CaptureError, says="torch's random functions")
-def random_choice(x):
-    return x * random.choice([1, 2])
+def random_bytes(x):
+    return x * random.randbytes(1)[0]
 
 
 @CHAPTER.refused(

@@ -534,3 +534,15 @@ def checkpoint_sequential(
         input = checkpoint.checkpoint(part, input, use_reentrant=use_reentrant, preserve_rng_state=preserve_rng_state)
         start += size
     return run(input, start, len(functions))
+
+
+def picked(items: Any, positions: Any) -> Any:
+    """Return the items at some positions."""
+    return [items[position] for position in positions]
+
+
+def rearranged(items: Any, positions: Any) -> None:
+    """Put items in another order."""
+    result = [items[position] for position in positions]
+    for position, item in enumerate(result):
+        items[position] = item

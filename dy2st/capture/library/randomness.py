@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+import operator
 import random
 import time
 from typing import Any
@@ -9,15 +11,22 @@ from typing import Any
 import numpy
 
 from dy2st import errors
+from dy2st.capture.branching.assertions import check
+from dy2st.capture.containers.ranges import RuntimeRange
+from dy2st.capture.environment import written_out
 from dy2st.capture.library.registry import Handler, handler_of, handles, refuses
 from dy2st.capture.recording.recorder import fresh_number
 from dy2st.capture.session.session import Session
+from dy2st.capture.types.value_types import NumberType
+from dy2st.capture.values.abstract_objects import AbstractTuple, contents
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS
 from dy2st_runtime.primitives import control
 
 _DRAWS: dict[Any, str] = {
     random.random: "float", random.uniform: "float", random.gauss: "float", random.normalvariate: "float",
     random.expovariate: "float", random.betavariate: "float", random.triangular: "float", random.randint: "int",
+    random.gammavariate: "float", random.lognormvariate: "float", random.paretovariate: "float", random.vonmisesvariate: "float",
+    random.weibullvariate: "float",
     random.randrange: "int", random.getrandbits: "int", time.time: "float", time.perf_counter: "float",
     time.monotonic: "float", time.process_time: "float", time.thread_time: "float", time.time_ns: "int",
     time.perf_counter_ns: "int", time.monotonic_ns: "int", time.process_time_ns: "int", time.thread_time_ns: "int",
@@ -71,6 +80,84 @@ _FIX = "use torch's random functions, or random.random(), or pass the value as a
 
 for _name, _signature in _OF_NUMPY.items():
     handles(getattr(numpy.random, _name))(_draw_of_numpy(getattr(numpy.random, _name), *_signature))
+
+
+def _sampled(length: int, k: int) -> list[int]:
+    return random.sample(range(length), k)
+
+
+def _shuffled(length: int) -> list[int]:
+    order = list(range(length))
+    random.shuffle(order)
+    return order
+
+
+def _chosen(length: int, weights: Any, cum_weights: Any, k: int) -> list[int]:
+    return random.choices(range(length), weights, cum_weights=cum_weights, k=k)
+
+
+def _one_of(length: int) -> int:
+    return random.choice(range(length))
+
+
+def _positions(session: Session, function: Any, items: Any, count: Any, *args: Any) -> Any:
+    """Return the positions that a function draws when the program runs, which depend on how many items there are alone.
+
+    Args:
+        session: the capture.
+        function: draws them, given how many items there are.
+        items: have these positions.
+        count: how many are drawn.
+        args: of the function.
+
+    Raises:
+        CaptureError: the items are in nothing that has positions.
+    """
+    _check_has_positions(session, _OF[function], items)
+    result = session.lists.new(NumberType("int"), alone=True)
+    session.builder.call(control.call_, (function, (session.call(len, items), *args), {}), {}, result)
+    if type(count) is not int or count > _MANY:
+        return result.items
+    return [session.call(operator.getitem, result.items, position) for position in range(count)]
+
+
+def _check_has_positions(session: Session, function: Any, items: Any) -> None:
+    if not isinstance(contents(items), (list, tuple, AbstractTuple, range, RuntimeRange, collections.deque)):
+        raise errors.CaptureError(_told(function), session.here(), fix=_FIX)
+
+
+_TOO_MANY = "Sample larger than population or is negative"
+_MANY = 256
+"""Of more positions the program has a list, whose length it alone knows."""
+_OF: dict[Any, Any] = {_sampled: random.sample, _shuffled: random.shuffle, _chosen: random.choices}
+
+
+@handles(random.sample)
+def _sample(session: Session, population: Any, k: Any, **counts: Any) -> Any:
+    if counts:
+        raise errors.CaptureError(_told(random.sample), session.here(), fix="leave out counts=, and repeat the items")
+    _check_has_positions(session, random.sample, population)
+    count = session.call(len, population)
+    check(session, k >= 0, ValueError, _TOO_MANY)
+    check(session, k <= count, ValueError, _TOO_MANY)
+    return session.call(written_out.picked, population, _positions(session, _sampled, population, k, k))
+
+
+@handles(random.choices)
+def _choices(session: Session, population: Any, weights: Any = None, *, cum_weights: Any = None, k: Any = 1) -> Any:
+    return session.call(written_out.picked, population, _positions(session, _chosen, population, k, weights, cum_weights, k))
+
+
+@handles(random.shuffle)
+def _shuffle(session: Session, x: Any) -> None:
+    session.call(written_out.rearranged, x, _positions(session, _shuffled, x, session.call(len, x)))
+
+
+@handles(random.choice)
+def _choice(session: Session, seq: Any) -> Any:
+    _check_has_positions(session, random.choice, seq)
+    return session.call(operator.getitem, seq, drawn(session, _one_of, "int", (session.call(len, seq),), {}))
+
 
 for _module in (random, numpy.random):
     for _name in _module.__all__:
