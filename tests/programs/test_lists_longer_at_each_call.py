@@ -355,9 +355,12 @@ def test_a_program_that_is_kept_does_not_hold_the_list(body):
 
 def test_a_list_that_comes_to_have_another_name_between_calls():
     def both(state, x):
-        y = x + sum(item.sum() for item in state.other)
-        state.log.append(y)
-        return y, state.other is state.log
+        for item in state.other:
+            x = x + item
+        if x.sum() > 2:
+            state.log.append(x)
+        state.other.append(x)
+        return len(state.log), len(state.other), state.other is state.log
 
     def world():
         state = types.SimpleNamespace(log=[], other=[CALLS[0]])
