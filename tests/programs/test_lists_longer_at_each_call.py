@@ -362,22 +362,16 @@ def test_a_list_that_comes_to_have_another_name_between_calls():
         state.other.append(x)
         return len(state.log), len(state.other), state.other is state.log
 
-    def world():
-        state = types.SimpleNamespace(log=[], other=[CALLS[0]])
-        position = iter(range(len(CALLS)))
-
-        def shown():
-            picture = list(state.log), list(state.other)
-            match next(position):
-                case 1 | 5:
-                    state.other = state.log
-                case 3:
-                    state.other = list(state.log)
-            return picture
-
-        return (lambda x: both(state, x)), shown, CALLS
-
-    agree_with_state(world)
+    xs = [torch.tensor([float(number), 1.0]) for number in range(6)]
+    eager, state = (types.SimpleNamespace(log=[], other=[xs[0]]) for _ in range(2))
+    static = dy2st.to_static(lambda x: both(state, x))
+    for position, x in enumerate(xs):
+        for one in (eager, state):
+            if position in (1, 4):
+                one.other = one.log
+            elif position == 3:
+                one.other = list(one.log)
+        assert described((static(x), vars(state))) == described((both(eager, x), vars(eager)))
 
 
 def test_a_helper_that_cannot_be_captured_looks_at_the_list():
