@@ -9,14 +9,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
-from torch.autograd import forward_ad
 
-from dy2st.capture.types import lattice, mismatches, tensor_traits, value_types
+from dy2st.capture.types import fits, lattice, mismatches, value_types
 from dy2st.capture.values import storage
-from dy2st.capture.values.kinds import refused_kind
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS
 from dy2st_runtime.ir.flattening import attributes, shallow
-from dy2st_runtime.ir.structure import CellOf, DictOf, Leaf, ObjectOf, Structure, TupleOf, exact
+from dy2st_runtime.ir.structure import CellOf, DictOf, Leaf, ObjectOf, Structure, TupleOf
 from dy2st_runtime.primitives.cells import Cell
 
 Kinds = tuple[value_types.Type | None, value_types.Type | None]
@@ -67,7 +65,18 @@ def condition(kind: value_types.Type | None, items: list[Any]) -> Callable[[Any]
     is_mixed = not fit(kind, items)
     if is_mixed:
         lattice.mix_numbers({"int", "float"})
-    return functools.partial(fit, kind, is_mixed=is_mixed)
+    return fits.condition(kind, is_mixed)
+
+
+def fit(kind: value_types.Type | None, items: Any, is_mixed: bool = False) -> bool:
+    """Tell whether all items of a list are of a type.
+
+    Args:
+        kind: the type.
+        items: the list, or anything else.
+        is_mixed: whether an int may stand where there are floats.
+    """
+    return fits.condition(kind, is_mixed)(items)
 
 
 def _kind_of(value: Any, is_plain: IsPlain, around: tuple[Any, ...]) -> value_types.Type:
@@ -77,7 +86,7 @@ def _kind_of(value: Any, is_plain: IsPlain, around: tuple[Any, ...]) -> value_ty
         return value_types.StringType()
     if isinstance(value, _CONSTANTS):
         return value_types.SameType(value)
-    if _is_plain(value):
+    if fits.is_plain_tensor(value):
         return value_types.TensorType.of(value)
     if any(value is other for other in around):
         raise TypeError(f"a {type(value).__qualname__} that holds itself")
@@ -176,14 +185,6 @@ def _in_cell(kind: value_types.Type) -> value_types.Type:
     return value_types.ContainerType(CellOf((Leaf(0),)), (value_types.ListType(kind),))
 
 
-def _is_plain(value: Any) -> bool:
-    """Tell whether a value is a tensor of no special kind, and no weight."""
-    if type(value) is not torch.Tensor or value.layout != torch.strided or refused_kind(value) is not None:
-        return False
-    requires_grad, is_leaf = tensor_traits.autograd_of(value)
-    return not (requires_grad and is_leaf)
-
-
 def lasting(kind: value_types.Type | None) -> value_types.Type | None:
     """Return a type as the next call can check it, without sizes of this call's inputs.
 
@@ -209,72 +210,3 @@ def lasting(kind: value_types.Type | None) -> value_types.Type | None:
             strides = kind.strides if known and value_types.DYNAMIC not in sizes else None
             return dataclasses.replace(kind, sizes=sizes, strides=strides, is_leaf=False)
     raise TypeError(mismatches.text(kind))
-
-
-def fit(kind: value_types.Type | None, items: Any, is_mixed: bool = False) -> bool:
-    """Tell whether all items of a list are of a type.
-
-    Args:
-        kind: the type.
-        items: the list, or anything else.
-        is_mixed: whether an int may stand where there are floats.
-    """
-    if not isinstance(items, list) or forward_ad._current_level >= 0:
-        return False
-    if isinstance(kind, value_types.NumberType):
-        return set(map(type, items)) <= _kinds(kind, is_mixed)
-    return all(_fits(kind, item, is_mixed) for item in items)
-
-
-def _kinds(kind: value_types.NumberType, is_mixed: bool) -> set[type]:
-    own = _NUMBERS[kind.kind]
-    return {own, int} if is_mixed and own is float else {own}
-
-
-def _fits(kind: value_types.Type | None, value: Any, is_mixed: bool) -> bool:
-    if type(value) is Cell:  # another thread runs a program that changes the object
-        value = value.items[0]
-    match kind:
-        case value_types.NumberType():
-            return type(value) in _kinds(kind, is_mixed)
-        case value_types.StringType():
-            return type(value) is str
-        case value_types.SameType(known):
-            return value_types.same_constant(value, known)
-        case value_types.TaggedUnionType(options):
-            return any(_fits(option, value, is_mixed) for option in options)
-        case value_types.ListType(element):
-            return fit(element, value, is_mixed)
-        case value_types.ContainerType(structure, items):
-            held = _held(structure, value)
-            return held is not None and all(_fits(item, part, is_mixed) for item, part in zip(items, held))
-        case value_types.TensorType():
-            return _is_plain(value) and _fits_tensor(kind, value_types.TensorType.of(value))
-    return False
-
-
-def _held(structure: Structure, value: Any) -> Sequence[Any] | None:
-    """Return what is in a container that has a structure; ``None`` of any other."""
-    match structure:
-        case TupleOf(items, factory):
-            return (
-                tuple(value)
-                if isinstance(value, tuple) and type(value) is (factory or tuple) and len(value) == len(items)
-                else None
-            )
-        case DictOf(keys):
-            return [*value.values()] if type(value) is dict and exact((*value,)) == exact(keys) else None
-        case ObjectOf(factory, fields):
-            held = attributes(value) if type(value) is factory else {}
-            return [held[name] for name in fields] if held.keys() == set(fields) else None
-    return None
-
-
-def _fits_tensor(kind: value_types.TensorType, own: value_types.TensorType) -> bool:
-    """Tell whether a tensor is one of a type, given its own: of any size, with or without a gradient, where that differs."""
-    sizes = len(kind.sizes) == len(own.sizes) and all(
-        size is value_types.DYNAMIC or size == mine for size, mine in zip(kind.sizes, own.sizes)
-    )
-    alike = (kind.dtype, kind.device, kind.kind) == (own.dtype, own.device, own.kind)
-    as_known = kind.requires_grad == own.requires_grad or tensor_traits.AUTOGRAD in kind.mixed
-    return sizes and alike and as_known and kind.strides in (None, own.strides)

@@ -26,6 +26,7 @@ from dy2st_runtime.errors import ProgramError
 from dy2st_runtime.ir.flattening import attributes, children, shallow
 from dy2st_runtime.ir.structure import Const, ObjectOf, Structure, exact
 from dy2st_runtime.ir.unflattening import unflatten
+from dy2st_runtime.primitives.cells import Cell
 
 Kind = tuple[Any, ...]
 
@@ -57,6 +58,8 @@ def parts(value: Any, kind: int | ObjectOf) -> Sequence[Any]:
         value: the container.
         kind: how many parts it has; of an object of a plain class, its structure.
     """
+    if type(value) is Cell:
+        return [value.items]
     if value is None:
         return [None] * (kind if isinstance(kind, int) else len(kind.fields))
     if isinstance(kind, ObjectOf):

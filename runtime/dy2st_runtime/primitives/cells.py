@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import types
+import weakref
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, NoReturn
 
@@ -83,10 +84,14 @@ _WITHOUT_CELLS = (torch.Tensor, torch.nn.Module, type, types.FunctionType, types
 """What has attributes, and never cells."""
 
 
+_NOTHING_INSIDE = frozenset((int, float, bool, str, bytes, type(None), torch.Tensor))
+"""The classes of most of what objects hold."""
+
+
 def open_(value: Any, seen: set[int] | None = None) -> None:
     """Put what is in the cells of all objects in a value into their places."""
     seen = set() if seen is None else seen
-    if id(value) in seen or isinstance(value, _WITHOUT_CELLS):
+    if type(value) in _NOTHING_INSIDE or id(value) in seen or isinstance(value, _WITHOUT_CELLS):
         return
     seen.add(id(value))
     if isinstance(value, (list, tuple)):
@@ -97,7 +102,8 @@ def open_(value: Any, seen: set[int] | None = None) -> None:
         inside = part.items[0] if type(part) is Cell else part
         if inside is not part:
             _set(value, name, inside)
-        open_(inside, seen)
+        if type(inside) not in _NOTHING_INSIDE:
+            open_(inside, seen)
 
 
 def close(value: Any, classes: Collection[type], closed: dict[int, Any]) -> None:
@@ -108,18 +114,20 @@ def close(value: Any, classes: Collection[type], closed: dict[int, Any]) -> None
         classes: of the objects; with ``dict`` among them, dicts.
         closed: gets these objects, by identity, and what else has been looked at.
     """
-    if id(value) in closed or isinstance(value, _WITHOUT_CELLS):
+    if type(value) in _NOTHING_INSIDE or id(value) in closed or isinstance(value, _WITHOUT_CELLS):
         return
     closed[id(value)] = value
     if isinstance(value, (list, tuple)):
         for part in value:
             close(part, classes, closed)
         return
+    gets_cells = type(value) in classes
     for name, part in _parts(value):
         inside = part.items[0] if type(part) is Cell else part
-        if inside is part and type(value) in classes:
+        if inside is part and gets_cells:
             _set(value, name, Cell([part]))
-        close(inside, classes, closed)
+        if type(inside) not in _NOTHING_INSIDE:
+            close(inside, classes, closed)
     if getattr(_local, "owners", None) is not None:
         owner(value)
 
@@ -136,9 +144,24 @@ def _set(value: Any, name: Any, part: Any) -> None:
 def _parts(value: Any) -> list[tuple[Any, Any]]:
     if isinstance(value, dict):
         return list(value.items())
-    slots = [name for kind in type(value).__mro__ for name in _names(vars(kind).get("__slots__", ()))]
-    table = {name: part for name, part in getattr(value, "__dict__", {}).items() if not name.startswith("__dy2st_")}
-    return [*table.items(), *((name, getattr(value, name)) for name in slots if hasattr(value, name))]
+    table = [(name, part) for name, part in getattr(value, "__dict__", {}).items() if name[:8] != "__dy2st_"]
+    if not (slots := _slots_of(type(value))):
+        return table
+    return [*table, *((name, getattr(value, name)) for name in slots if hasattr(value, name))]
+
+
+_SLOTS: dict[int, tuple[weakref.ref[type], tuple[str, ...]]] = {}
+"""The names of the slots that the objects of classes have, by the identity of these."""
+
+
+def _slots_of(kind: type) -> tuple[str, ...]:
+    known = _SLOTS.get(id(kind))
+    if known is not None and known[0]() is kind:
+        return known[1]
+    result = tuple(name for base in kind.__mro__ for name in _names(vars(base).get("__slots__", ())))
+    key = id(kind)
+    _SLOTS[key] = weakref.ref(kind, lambda _: _SLOTS.pop(key, None) and None), result
+    return result
 
 
 def _names(slots: Any) -> tuple[str, ...]:
