@@ -29,7 +29,7 @@ def take(session: Session, table: AbstractTable, value: Any) -> None:
     source = session.tracker.source_of(value)
     assert source is not None
     known, error = session.outside.tables[source.name]
-    outside_inputs.check_apart(session, source, storage.contents_of(value))
+    outside_inputs.check_apart(session, source, storage.contents_of(value) if isinstance(value, dict) else list(value))
     kinds = kinds_of_items.of(value, construction.is_record) if known is None else known
     if kinds is None:
         raise error
