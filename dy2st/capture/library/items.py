@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import functools
 import gc
 import itertools
@@ -239,13 +240,12 @@ def _next(session: Session, iterator: Any, *default: Any) -> Any:
         return iterators.next_(iterator, *default)
     before, iterator.source = itertools.tee(iterator.source)
     attempt = session.blocks.begin_attempt(())
-    try:
+    with contextlib.suppress(errors.CaptureError):
         item = iterators.next_(iterator, *default)
-    except errors.CaptureError:  # the first item is another one on each way
-        session.blocks.roll_back(attempt)
-        return _first(session, Stream(before, iterator.through, iterator.bound), default)
-    session.blocks.commit(attempt)
-    return item
+        session.blocks.commit(attempt)
+        return item
+    session.blocks.roll_back(attempt)  # the first item is another one on each way; the error has passed, and nobody raises it again
+    return _first(session, Stream(before, iterator.through, iterator.bound), default)
 
 
 _OF_ITEMS: tuple[type, ...] = (*(type(iter(kind())) for kind in (list, tuple, dict)), type(iter(range(0))))
