@@ -146,3 +146,59 @@ def test_an_exception_leaves_the_object_that_a_branch_has_chosen():
             else:
                 step(x)
         assert described(vars(world)) == described(vars(eager))
+
+
+def test_the_conditions_on_many_objects_take_time_in_proportion_to_them():
+    world = World()
+    world.items = [Item(1.0, n) for n in range(40)]
+
+    @dy2st.to_static
+    def step(x):
+        for item in world.items:
+            item.n += 1
+        return x
+
+    step(torch.ones(1))
+    (program,) = step.program_cache
+    assert sum(len(guard.others) for guard in program.guards if guard.kind == "distinct") < 5 * len(world.items)
+
+
+def test_an_object_at_two_places_that_are_written_is_not_taken_for_two():
+    def step(world, x):
+        for item in world.items:
+            item.n = item.n * 2 + 1
+        return x + sum(item.n for item in world.items)
+
+    eager, world = World(), World()
+    static = dy2st.to_static(step)
+    for one in (world, eager):
+        one.items = [Item(1.0, n) for n in range(20)]
+    for position in (None, 19, 0, 7):
+        for one in (world, eager):
+            if position is not None:
+                one.items[position] = one.items[3]
+        assert described((static(world, XS[0]), vars(world))) == described((step(eager, XS[0]), vars(eager)))
+
+
+def test_objects_get_slots_of_their_own_class():
+    class Base:
+        __slots__ = ("h",)
+
+    class Both(Base):
+        __slots__ = ("n", "__dict__")
+
+        def __init__(self, h):
+            self.h, self.n, self.tag = h, 0, "new"
+
+    class Slotted(World):
+        def step(self, x):
+            self.items.append(Both(x))
+            for item in self.items:
+                item.n, item.h, item.tag = item.n + 1, item.h * 2, "old"
+            return [item.n for item in self.items], self.items[0].tag, self.items[-1].h
+
+    eager, world = Slotted(), Slotted()
+    static = dy2st.to_static(world.step)
+    for x in XS:
+        assert described((static(x), vars(world))) == described((eager.step(x), vars(eager)))
+    assert len(static.program_cache) == 2
