@@ -249,7 +249,7 @@ def _fits(kind: value_types.Type | None, value: Any, is_mixed: bool) -> bool:
             held = _held(structure, value)
             return held is not None and all(_fits(item, part, is_mixed) for item, part in zip(items, held))
         case value_types.TensorType():
-            return _is_plain(value) and _fits_tensor(kind, value_types.TensorType.of(value))
+            return _is_plain(value) and _fits_tensor(kind, value)
     return False
 
 
@@ -270,11 +270,12 @@ def _held(structure: Structure, value: Any) -> Sequence[Any] | None:
     return None
 
 
-def _fits_tensor(kind: value_types.TensorType, own: value_types.TensorType) -> bool:
-    """Tell whether a tensor is one of a type, given its own: of any size, with or without a gradient, where that differs."""
-    sizes = len(kind.sizes) == len(own.sizes) and all(
-        size is value_types.DYNAMIC or size == mine for size, mine in zip(kind.sizes, own.sizes)
-    )
-    alike = (kind.dtype, kind.device, kind.kind) == (own.dtype, own.device, own.kind)
-    as_known = kind.requires_grad == own.requires_grad or tensor_traits.AUTOGRAD in kind.mixed
-    return sizes and alike and as_known and kind.strides in (None, own.strides)
+def _fits_tensor(kind: value_types.TensorType, value: torch.Tensor) -> bool:
+    """Tell whether a plain tensor is one of a type: of any size, with or without a gradient, where that differs."""
+    shape = value.shape
+    if len(kind.sizes) != len(shape) or (kind.dtype, kind.device) != (value.dtype, value.device):
+        return False
+    sizes = all(size is value_types.DYNAMIC or size == mine for size, mine in zip(kind.sizes, shape))
+    as_known = kind.requires_grad == value.requires_grad or tensor_traits.AUTOGRAD in kind.mixed
+    alike = kind.kind is tensor_traits.class_of(value) and (kind.strides is None or kind.strides == value.stride())
+    return sizes and as_known and alike

@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import threading
 import types
+import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -138,16 +139,27 @@ def is_followed(value: Any) -> bool:
 def attributes(value: Any) -> dict[str, Any]:
     """Return what an object has in its slots and its dict; what this library keeps there is left out."""
     results: dict[str, Any] = {}
-    for kind in type(value).__mro__:
-        for name, described in vars(kind).items():
-            if isinstance(described, types.MemberDescriptorType) and name != "__dict__":  # a SimpleNamespace has it like a slot
-                with contextlib.suppress(AttributeError):
-                    results[name] = described.__get__(value, type(value))
+    for name, described in _members(type(value)):
+        with contextlib.suppress(AttributeError):
+            results[name] = described.__get__(value, type(value))
     try:
         table = object.__getattribute__(value, "__dict__")
     except AttributeError:
         return results
     return results | {name: item for name, item in table.items() if not name.startswith("__dy2st_")}
+
+
+_MEMBERS: weakref.WeakKeyDictionary[type, tuple[tuple[str, types.MemberDescriptorType], ...]] = weakref.WeakKeyDictionary()
+
+
+def _members(kind: type) -> tuple[tuple[str, types.MemberDescriptorType], ...]:
+    """Return the slots of the objects of a class, which it has since it was made."""
+    known = _MEMBERS.get(kind)
+    if known is None:
+        found = (pair for base in kind.__mro__ for pair in vars(base).items() if isinstance(pair[1], types.MemberDescriptorType))
+        known = tuple(pair for pair in found if pair[0] != "__dict__")  # a SimpleNamespace has it like a slot
+        _MEMBERS[kind] = known
+    return known
 
 
 def parts_of(value: Any) -> tuple[Sequence[Any], Callable[[tuple[Structure, ...]], Structure]] | None:

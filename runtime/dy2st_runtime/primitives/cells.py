@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import types
+import weakref
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, NoReturn
 
@@ -81,10 +82,14 @@ def owner(value: Any) -> Any:
 
 _WITHOUT_CELLS = (torch.Tensor, torch.nn.Module, type, types.FunctionType, types.ModuleType)
 """What has attributes, and never cells."""
+_PLAIN = frozenset((bool, int, float, complex, str, bytes, type(None), torch.Tensor, torch.nn.Parameter))
+"""The classes of most of what is in objects, found without a look at their bases."""
 
 
 def open_(value: Any, seen: set[int] | None = None) -> None:
     """Put what is in the cells of all objects in a value into their places."""
+    if type(value) in _PLAIN:
+        return
     seen = set() if seen is None else seen
     if id(value) in seen or isinstance(value, _WITHOUT_CELLS):
         return
@@ -108,7 +113,7 @@ def close(value: Any, classes: Collection[type], closed: dict[int, Any]) -> None
         classes: of the objects; with ``dict`` among them, dicts.
         closed: gets these objects, by identity, and what else has been looked at.
     """
-    if id(value) in closed or isinstance(value, _WITHOUT_CELLS):
+    if type(value) in _PLAIN or id(value) in closed or isinstance(value, _WITHOUT_CELLS):
         return
     closed[id(value)] = value
     if isinstance(value, (list, tuple)):
@@ -136,9 +141,19 @@ def _set(value: Any, name: Any, part: Any) -> None:
 def _parts(value: Any) -> list[tuple[Any, Any]]:
     if isinstance(value, dict):
         return list(value.items())
-    slots = [name for kind in type(value).__mro__ for name in _names(vars(kind).get("__slots__", ()))]
-    table = {name: part for name, part in getattr(value, "__dict__", {}).items() if not name.startswith("__dy2st_")}
-    return [*table.items(), *((name, getattr(value, name)) for name in slots if hasattr(value, name))]
+    parts = [pair for pair in getattr(value, "__dict__", {}).items() if not pair[0].startswith("__dy2st_")]
+    slots = _slots(type(value))
+    return parts + [(name, getattr(value, name)) for name in slots if hasattr(value, name)] if slots else parts
+
+
+def _slots(kind: type) -> tuple[str, ...]:
+    known = _SLOTS.get(kind)
+    if known is None:
+        _SLOTS[kind] = known = tuple(name for base in kind.__mro__ for name in _names(vars(base).get("__slots__", ())))
+    return known
+
+
+_SLOTS: weakref.WeakKeyDictionary[type, tuple[str, ...]] = weakref.WeakKeyDictionary()
 
 
 def _names(slots: Any) -> tuple[str, ...]:
