@@ -110,7 +110,37 @@ class PutThemselvesInBranches(World):
         return [item.n for item in self.items], [item.n for item in self.others]
 
 
+class PutsItselfInWithSlots:
+    __slots__ = ("n", "x")
+
+    def __init__(self, x, items):
+        self.x, self.n = x, 0
+        items.append(self)
+
+
+class ComparedWithSlots(World):
+    def step(self, x):
+        made = PutsItselfInWithSlots(x, self.items)
+        made.n = 5
+        for item in self.items:
+            item.n += 1
+        return [item.n for item in self.items], self.items[-1] is made, self.items[0] is made
+
+
+class FirstOfMany(World):
+    def step(self, x):
+        self.items.append(Item(x, len(self.items)))
+        found = next((item for item in self.items if item.h.sum() > 2), self.items[0])
+        found.n += 1
+        position = next((k for k, item in enumerate(self.items) if item.n == 1), -1)
+        pair = next(((a.n, b) for a, b in zip(self.items, range(100)) if a.n > 2), None)
+        if position < 0:
+            self.count += 1
+        return found.n, position, pair
+
+
 WORLDS = [
+    ComparedWithSlots, FirstOfMany,
     BestOfFrozen, BestOfFrozenSlots, BestIsUsed, BestIsFoundInLoop, ChosenByBranch, PutThemselvesIn, PutThemselvesInBranches,
 ]  # fmt: skip
 

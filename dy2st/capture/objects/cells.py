@@ -83,7 +83,7 @@ def give_parts(session: Session, value: Any) -> None:
     """Do the same of an object or dict that is put in now: an object may be before its ``__init__`` has ended."""
     if type(value) is dict:
         _give_items(session, value)
-    elif isinstance(value, (list, tuple, dict, type)) or storage.table_of(value) is None:
+    elif isinstance(value, (list, tuple, dict, type)):
         return
     elif all(session.allocations.is_inside(AttributePlace(value, name), session.blocks.region) for name in attributes(value)):
         give_attributes(session, value)
@@ -99,10 +99,7 @@ def _give_items(session: Session, table: Any) -> None:
 
 def pairs(left: Any, right: Any) -> list[tuple[list[Any], list[Any]]]:
     """Return the lists of the cells that two objects have in the same places: they are one where the objects are."""
-    tables = [
-        value if isinstance(value, dict) else attributes(value) if storage.table_of(value) is not None else {}
-        for value in (left, right)
-    ]
+    tables = [value if isinstance(value, dict) else {} if isinstance(value, type) else attributes(value) for value in (left, right)]
     return [
         (cell.items, other.items)
         for name, cell in dict.items(tables[0])
