@@ -79,11 +79,11 @@ class Recorder:
         """Of how many objects that the code has made it is known whether one is a module, and whether one is."""
 
     def __call__(self) -> None:
-        is_same, number = self._is_last_seen(self._look()), len(self._session.builder.graph.nodes)
+        is_same, last = self._is_last_seen(self._look()), self._last
         if is_same and not config.CHECK_LEAKS:
             return
         self._record()
-        assert not is_same or number == len(self._session.builder.graph.nodes), "a write was not counted"
+        assert not is_same or last is self._last, "a write was not counted"
         self._seen = self._look()
 
     def _look(self) -> tuple[Any, ...]:
@@ -132,7 +132,19 @@ class Recorder:
         before = said.written
         where = [writer.source for writer in written.writers] == [writer.source for writer in before.writers]
         what = list(before.effects) == list(written.effects) and before.existing == written.existing
-        return where and what and last.args[1] == builder.left(outputs)
+        return where and what and _is_made_as(last.args[1], builder.left(outputs))
+
+
+_MAKING = (control.item_make, control.item_choose, control.item_owner)
+
+
+def _is_made_as(one: Any, other: Any) -> bool:
+    """Tell whether operations give the same: those that make objects of what they have are recorded at each description."""
+    if isinstance(one, fx.Node) and isinstance(other, fx.Node) and one is not other:
+        return one.target is other.target and one.target in _MAKING and _is_made_as(one.args, other.args)
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return len(one) == len(other) and all(map(_is_made_as, one, other))
+    return bool(one is other or one == other)
 
 
 class NeedFinder:

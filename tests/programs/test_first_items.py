@@ -204,6 +204,43 @@ def next_while():
     return W(f, [], P, N, 5 * P)
 
 
+@world
+def next_behind_a_write():
+    box = Box()
+    box.items, box.last = [N], None
+
+    def f(x):
+        box.last = x
+        return next((t for t in [x, x + 1, *box.items] if t.sum() > 2), None)
+
+    return W(f, [box], P, N, 5 * P)
+
+
+@world
+def next_of_objects_behind_a_write():
+    box = Box()
+    box.count = 0
+
+    def f(x):
+        box.count += 1
+        found = next(t for t in [{"x": x, "k": 1}, {"x": x + 5, "k": 2}] if t["x"].sum() > 2)
+        return found["k"], found["x"]
+
+    return W(f, [box], P, N, 5 * P)
+
+
+@world
+def next_of_nothing():
+
+    def f(x):
+        try:
+            return next(t for t in [x, x + 1] if t.sum() > 2)
+        except StopIteration:
+            return x - 1
+
+    return W(f, [], P, N, 5 * P)
+
+
 @pytest.mark.parametrize("make", WORLDS)
 def test_next_gives_the_first_item_that_eager_gives(make):
     agree(make, programs=3)

@@ -37,7 +37,6 @@ from dy2st.capture.values.abstract_objects import AbstractObject, AbstractTable,
 from dy2st.capture.values.storage import MISSING
 from dy2st.capture.values.symbolic import TaggedUnion, Undefined, may_be_undefined
 from dy2st.capture.writes.places import ContentsPlace, ItemPlace
-from dy2st_runtime.primitives.cells import Cell
 
 
 def ld(value: Any, kind: type[NameError], message: str) -> Any:
@@ -175,7 +174,7 @@ def _plain_item(session: Session, value: Any, key: Any, get: Callable[[Any, Any]
     if makes and user_method(type(value), "__missing__") is None:  # the user's own writes where it says so
         session.places.write(ItemPlace(value, key))
     result = get(value, key)
-    if type(result) is Cell:
+    if cells.are(result):
         return cells.read(session, result)
     if isinstance(value, dict) and may_be_undefined(result):
         return _item_or_default(session, value, key, result) if hasattr(type(value), "__missing__") else unions.certain(result)
@@ -283,7 +282,7 @@ def _set_plainly(
         attribute_tables.put(session, target, key, value)
         return
     held = dict.get(target, key) if isinstance(target, dict) else None
-    if type(held) is Cell:
+    if cells.are(held):
         cells.write(session, held, value)
         return
     _note_items(session, target, key)

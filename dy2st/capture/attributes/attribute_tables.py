@@ -22,7 +22,6 @@ from dy2st.capture.values.abstract_objects import Represents
 from dy2st.capture.values.storage import MISSING
 from dy2st.capture.values.symbolic import TaggedUnion, Undefined, may_be_undefined
 from dy2st.capture.writes.places import AttributePlace, ItemPlace
-from dy2st_runtime.primitives.cells import Cell
 
 
 def has(value: Any) -> bool:
@@ -179,7 +178,7 @@ def holder(session: Session, value: Any) -> Any:
 def item(session: Session, table: dict[str, Any], key: Any) -> Any:
     """Return ``vars(obj)[key]``."""
     result = table[key]
-    if type(result) is Cell:
+    if cells.are(result):
         return cells.read(session, result)
     return unions.certain(_as_key(result, key)) if may_be_undefined(result) else result
 
@@ -193,7 +192,7 @@ def put(session: Session, table: dict[str, Any], key: Any, value: Any) -> None:
             session.here(),
             fix=f"delete the attribute first, or assign to it: module.{key} = ...",
         )
-    if type(table.get(key)) is Cell:
+    if cells.are(table.get(key)):
         cells.write(session, table[key], value)
         return
     session.places.write(AttributePlace(owner, key))

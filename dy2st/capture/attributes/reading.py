@@ -37,7 +37,6 @@ from dy2st.capture.values.abstract_objects import Represents
 from dy2st.capture.values.storage import MISSING
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, TaggedUnion, may_be_undefined
 from dy2st.capture.writes.places import AttributePlace
-from dy2st_runtime.primitives.cells import Cell
 
 _MAY_BE_INPUTS = (bool, int, float, set, collections.deque, np.ndarray)
 """Classes of values in whose place something may stand once they have been read."""
@@ -60,7 +59,7 @@ def plain(session: Session, value: Any, name: str, fallback: bool = True) -> Any
         return _of_class_first(session, value, described, name, fallback)
     value = attribute_tables.holder(session, value)
     held = storage.own(value, name)
-    if type(held) is Cell:
+    if cells.are(held):
         return cells.read(session, held)
     if storage.is_hidden(value, name) or (fallback and _is_hidden_table_entry(value, name)):
         return _otherwise(session, value, described, name, fallback)

@@ -17,7 +17,6 @@ from dy2st.capture.values.storage import MISSING
 from dy2st.capture.values.symbolic import TaggedUnion
 from dy2st.capture.writes.places import AttributePlace
 from dy2st.errors import CaptureError
-from dy2st_runtime.primitives.cells import Cell
 
 Setter = Callable[[Any, str, Any], None]
 
@@ -25,7 +24,7 @@ Setter = Callable[[Any, str, Any], None]
 def write(session: Session, target: Any, name: str, value: Any, setter: Setter) -> None:
     """Have an object keep an attribute."""
     held = storage.own(target, name)
-    if type(held) is Cell:
+    if cells.are(held):
         cells.write(session, held, value)
         return
     session.places.write(AttributePlace(target, name))

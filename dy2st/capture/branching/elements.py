@@ -177,7 +177,7 @@ def check_kept(session: Session, value: Any) -> None:
         CaptureError: it is the same one at each iteration of a loop, may be in a list already, or comes from outside.
     """
     for part in _mutable_parts(session, value):
-        cells.give_items(session, part)
+        cells.give_parts(session, part)
     for part in _new_parts(session, value):
         _check_put_once(session, part)
         session.places.copies.add(part, session.allocations.sites.get(id(part), (None, ()))[1])

@@ -67,7 +67,10 @@ class Guard:
 
     @property
     def others(self) -> Sequence[Source]:
-        """The other sources, where the condition is that they give other objects (``"apart"``: each of them)."""
+        """The other sources, where the condition is that they give other objects.
+
+        ``"apart"``: each of them; ``"distinct"``: than the first ``data`` of all sources do, which differ, too.
+        """
         return self.check.others if isinstance(self.check, _Distinct) else ()
 
 
@@ -252,8 +255,13 @@ class GuardTable:
     def distinct(self, source: Source, others: Sequence[Source]) -> None:
         """Require that the value of a source stay another object than those of some others; checked by :meth:`failure`."""
         expected = f"is not {' or '.join(other.name for other in others[:3])}{' …' if len(others) > 3 else ''}"
-        key = f"distinct {' '.join(str(other.index) for other in others)}"
-        self._guards.setdefault((source.index, key), Guard(source, "distinct", _Distinct(others), expected))
+        indices = sorted({source.index, *(other.index for other in others)})
+        key = indices[0], f"distinct {' '.join(map(str, indices))}"
+        known = self._guards.get(key)  # with others of these as the first: one condition on all takes time in proportion to them
+        before = [] if known is None else known.sources[: known.data]
+        if source not in before:
+            first, *rest = dict.fromkeys((*before, source, *others, *([] if known is None else known.sources)))
+            self._guards[key] = Guard(first, "distinct", _Distinct(rest), expected, data=len(before) + 1)
 
     def apart_in_memory(self, source: Source, others: Sequence[Source]) -> None:
         """Require that an array lie outside of the memory of some others; checked by :meth:`failure`."""
@@ -332,8 +340,9 @@ class GuardTable:
             elif guard.kind in TOGETHER:
                 holds = not guard.data(value, *(values[other.index] for other in guard.others))
             elif isinstance(check, _Distinct):
-                others = [id(values[other.index]) for other in check.others]
-                holds = id(value) not in others and (guard.kind != "apart" or len(set(others)) == len(others))
+                found = [id(value), *(id(values[other.index]) for other in check.others)]
+                count = len(found) if guard.kind == "apart" else guard.data
+                holds = len({*found[:count]}) == count and {*found[:count]}.isdisjoint(found[count:])
             else:
                 holds = check(value) if value is not GONE else guard.kind == "missing"
             if not holds:

@@ -37,7 +37,6 @@ from dy2st.capture.values.texts import Text
 from dy2st.capture.writes.places import ContentsPlace
 from dy2st_runtime.ir.flattening import attributes
 from dy2st_runtime.ir.unflattening import HOLDERS, empty_like
-from dy2st_runtime.primitives.cells import Cell
 
 _OWN_WAYS = ("__deepcopy__", "__reduce_ex__", "__reduce__", "__getstate__", "__setstate__", "__getnewargs__", "__getnewargs_ex__")
 """With which a class says how its objects are copied."""
@@ -53,9 +52,9 @@ def _copy(session: Session, value: Any) -> Any:
     if type(value) is list and session.lists.of(value) is not None:
         return session.call(value.copy)
     result = copy.copy(value)
-    if any(type(item) is Cell for item in attributes(result).values()):
+    if any(cells.are(item) for item in attributes(result).values()):
         for name, item in attributes(result).items():
-            storage.keep(result, name, cells.create(session, cells.read(session, item)) if type(item) is Cell else item)
+            storage.keep(result, name, cells.create(session, cells.read(session, item)) if cells.are(item) else item)
     if type(result) is list:
         session.lists.own(result)
         return result
@@ -144,7 +143,7 @@ class _Deep:
         if type(part) is tuple:
             items = tuple(map(self.copied, part))
             return part if all(new is old for new, old in zip(items, part)) else items
-        if type(part) is Cell:
+        if cells.are(part):
             return cells.create(self.session, self.copied(cells.read(self.session, part)))
         known = self.session.lists.of(part)
         if known is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import functools
 import gc
 import itertools
@@ -233,22 +234,29 @@ def _next(session: Session, iterator: Any, *default: Any) -> Any:
         return _first(session, iterator, default)
     if not isinstance(iterator, Stream) or iterator.has_begun:
         return iterators.next_(iterator, *default)
-    if isinstance(iterator.source, (RuntimeIterable, TaggedUnion)):
+    if _is_runtime(iterator):
         return _first(session, iterator, default)
     if not _is_plain(iterator.source):
         return iterators.next_(iterator, *default)
     before, iterator.source = itertools.tee(iterator.source)
     attempt = session.blocks.begin_attempt(())
-    try:
+    with contextlib.suppress(errors.CaptureError):
         item = iterators.next_(iterator, *default)
-    except errors.CaptureError:  # the first item is another one on each way
-        session.blocks.roll_back(attempt)
-        return _first(session, Stream(before, iterator.through, iterator.bound), default)
-    session.blocks.commit(attempt)
-    return item
+        session.blocks.commit(attempt)
+        return item
+    session.blocks.roll_back(attempt)  # the first item is another one on each way; the error has passed, and nobody raises it again
+    return _first(session, Stream(before, iterator.through, iterator.bound), default)
 
 
 _OF_ITEMS: tuple[type, ...] = (*(type(iter(kind())) for kind in (list, tuple, dict)), type(iter(range(0))))
+
+
+def _is_runtime(iterator: Stream) -> bool:
+    """Tell whether only the program knows how many items an iterator goes through, also by way of ``enumerate``."""
+    source = iterator.source
+    while isinstance(source, Stream):
+        source = source.source
+    return isinstance(source, (RuntimeIterable, TaggedUnion))
 
 
 def _is_plain(iterator: Any) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeGuard
 
 from torch import fx
 
@@ -20,7 +20,7 @@ from dy2st.capture.session.session import Session
 from dy2st.capture.types import tensor_traits, value_types
 from dy2st.capture.values import storage
 from dy2st.capture.values.signals import NeedsApart
-from dy2st.capture.values.symbolic import RuntimeList, Undefined, options_of
+from dy2st.capture.values.symbolic import RuntimeList, TaggedUnion, Undefined, options_of
 from dy2st.capture.writes.places import AttributePlace, ItemPlace
 from dy2st_runtime.ir.flattening import attributes
 from dy2st_runtime.ir.structure import CellOf
@@ -47,14 +47,24 @@ def create(session: Session, value: Any) -> Cell:
     return cell
 
 
-def read(session: Session, cell: Cell) -> Any:
-    """Return what is in a cell."""
+def are(held: Any) -> TypeGuard[Cell | TaggedUnion]:
+    """Tell whether an attribute or item is in a cell, or in one of several."""
+    return type(held) is Cell or (isinstance(held, TaggedUnion) and all(type(option) is Cell for option in options_of(held)))
+
+
+def read(session: Session, cell: Cell | TaggedUnion) -> Any:
+    """Return what is in a cell, or in one of several: no cell of a way that the program has not gone is read."""
+    if isinstance(cell, TaggedUnion):
+        return session.over(cell, lambda option: read(session, option))
     session.lists.of_cells[id(cell.items)] = cell.items
     return session.call(operator.getitem, cell.items, 0)
 
 
-def write(session: Session, cell: Cell, value: Any) -> None:
-    """Change what is in a cell."""
+def write(session: Session, cell: Cell | TaggedUnion, value: Any) -> None:
+    """Change what is in a cell, or in one of several."""
+    if isinstance(cell, TaggedUnion):
+        session.over(cell, lambda option: write(session, option, value))
+        return
     session.lists.of_cells[id(cell.items)] = cell.items
     session.call(operator.setitem, cell.items, 0, value)
 
@@ -69,9 +79,18 @@ def give_attributes(session: Session, value: Any) -> None:
             storage.keep(value, name, create(session, item))
 
 
-def give_items(session: Session, table: Any) -> None:
-    """Do the same of a dict that is put in now."""
-    if type(table) is not dict or not session.places.copies.is_wanted(dict, session.traits.apart):
+def give_parts(session: Session, value: Any) -> None:
+    """Do the same of an object or dict that is put in now: an object may be before its ``__init__`` has ended."""
+    if type(value) is dict:
+        _give_items(session, value)
+    elif isinstance(value, (list, tuple, dict, type)):
+        return
+    elif all(session.allocations.is_inside(AttributePlace(value, name), session.blocks.region) for name in attributes(value)):
+        give_attributes(session, value)
+
+
+def _give_items(session: Session, table: Any) -> None:
+    if not session.places.copies.is_wanted(dict, session.traits.apart):
         return
     for key, item in table.items():
         if not isinstance(item, (Cell, Undefined)) and session.allocations.is_inside(ItemPlace(table, key), session.blocks.region):
@@ -80,10 +99,7 @@ def give_items(session: Session, table: Any) -> None:
 
 def pairs(left: Any, right: Any) -> list[tuple[list[Any], list[Any]]]:
     """Return the lists of the cells that two objects have in the same places: they are one where the objects are."""
-    tables = [
-        value if isinstance(value, dict) else attributes(value) if storage.table_of(value) is not None else {}
-        for value in (left, right)
-    ]
+    tables = [value if isinstance(value, dict) else {} if isinstance(value, type) else attributes(value) for value in (left, right)]
     return [
         (cell.items, other.items)
         for name, cell in dict.items(tables[0])
@@ -122,12 +138,12 @@ def _is_object(value: Any) -> bool:
 
 def holds(table: Any) -> bool:
     """Tell whether a dict has cells for items."""
-    return isinstance(table, dict) and any(type(item) is Cell for item in dict.values(table))
+    return isinstance(table, dict) and any(map(are, dict.values(table)))
 
 
 def as_read(session: Session, table: dict[Any, Any]) -> dict[Any, Any]:
     """Return a dict with what is in the cells of another one."""
-    return {key: read(session, item) if type(item) is Cell else item for key, item in dict.items(table)}
+    return {key: read(session, item) if are(item) else item for key, item in dict.items(table)}
 
 
 def are_in(value: Any) -> bool:

@@ -296,10 +296,10 @@ class Describer:
         """Return an object that the program finds by its cells, or has at hand.
 
         Raises:
-            CaptureError: this is a record of what is written until now, of which no program is made.
+            CaptureError: it does neither, in a record of what is written until now, for which no capture begins again.
         """
         node = self.session.builder.object_node(value)
-        if node is None and (self.is_record or not cells.is_known_by_them(self.session, value)):
+        if node is None and not cells.is_known_by_them(self.session, value):
             raise errors.CaptureError(
                 f"{self.session.name} {what} a {type(value).__name__} that only the program knows",
                 self.session.here(),

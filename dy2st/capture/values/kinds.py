@@ -17,6 +17,8 @@ _QUANTIZED = frozenset((torch.qint8, torch.quint8, torch.qint32, torch.quint4x2,
 
 def is_followed(kind: type) -> bool:
     """Tell whether tensors of a class are tensors with methods: the dispatcher does with them what it does with any."""
+    if kind is torch.Tensor:
+        return True
     own: Any = inspect.getattr_static(kind, "__torch_dispatch__", None)
     return own is _DISPATCH or issubclass(kind, _WITHOUT_SHAPE)
 

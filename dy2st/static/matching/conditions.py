@@ -43,6 +43,12 @@ def is_none_of(value: str, others: Sequence[str]) -> str:
     return f"id({value}) not in {{{', '.join(f'id({other})' for other in others)}}}"
 
 
+def are_none_of(values: Sequence[str], others: Sequence[str]) -> str:
+    """Return the condition that some values are other objects than some others."""
+    one, other = ("".join(f"id({name}), " for name in names) for names in (values, others))
+    return f"{{{one}}}.isdisjoint(({other}))"
+
+
 def is_pythons(kind: type) -> bool:
     """Tell whether the methods of a container are Python's own: with those of the user's, it is asked past them."""
     return kind.__module__ in ("builtins", "collections")

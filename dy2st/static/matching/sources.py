@@ -21,6 +21,7 @@ from dy2st.static.matching.conditions import (
     FEW,
     PLAIN_TENSORS,
     are_distinct,
+    are_none_of,
     equal,
     is_none_of,
     is_plain,
@@ -306,7 +307,11 @@ class SourceCode:
         """Return the conditions that a value is another one than some others."""
         if guard.kind in TOGETHER:
             return [f"not {self.out.constant(guard.data)}({', '.join([value, *others])})"]
-        return are_distinct([value, *others]) if guard.kind == "apart" else [is_none_of(value, others)]
+        names = [value, *others]
+        first, rest = (names, []) if guard.kind == "apart" else (names[: guard.data], names[guard.data :])
+        if len(first) == 1 and rest:
+            return [is_none_of(value, rest)]
+        return are_distinct(first) + ([are_none_of(first, rest)] if rest else [])
 
     def _module(self, source: Source, shape: ModuleShape) -> list[str]:
         name, table = self.registers[source.index], f"d{source.index}"

@@ -82,16 +82,14 @@ def owner(value: Any) -> Any:
 
 _WITHOUT_CELLS = (torch.Tensor, torch.nn.Module, type, types.FunctionType, types.ModuleType)
 """What has attributes, and never cells."""
-
-
-_NOTHING_INSIDE = frozenset((int, float, bool, str, bytes, type(None), torch.Tensor))
-"""The classes of most of what objects hold."""
+_PLAIN = frozenset((bool, int, float, complex, str, bytes, type(None), torch.Tensor, torch.nn.Parameter))
+"""The classes of most of what is in objects, found without a look at their bases."""
 
 
 def open_(value: Any, seen: set[int] | None = None) -> None:
     """Put what is in the cells of all objects in a value into their places."""
     seen = set() if seen is None else seen
-    if type(value) in _NOTHING_INSIDE or id(value) in seen or isinstance(value, _WITHOUT_CELLS):
+    if type(value) in _PLAIN or id(value) in seen or isinstance(value, _WITHOUT_CELLS):
         return
     seen.add(id(value))
     if isinstance(value, (list, tuple)):
@@ -102,7 +100,7 @@ def open_(value: Any, seen: set[int] | None = None) -> None:
         inside = part.items[0] if type(part) is Cell else part
         if inside is not part:
             _set(value, name, inside)
-        if type(inside) not in _NOTHING_INSIDE:
+        if type(inside) not in _PLAIN:
             open_(inside, seen)
 
 
@@ -114,7 +112,7 @@ def close(value: Any, classes: Collection[type], closed: dict[int, Any]) -> None
         classes: of the objects; with ``dict`` among them, dicts.
         closed: gets these objects, by identity, and what else has been looked at.
     """
-    if type(value) in _NOTHING_INSIDE or id(value) in closed or isinstance(value, _WITHOUT_CELLS):
+    if type(value) in _PLAIN or id(value) in closed or isinstance(value, _WITHOUT_CELLS):
         return
     closed[id(value)] = value
     if isinstance(value, (list, tuple)):
@@ -126,7 +124,7 @@ def close(value: Any, classes: Collection[type], closed: dict[int, Any]) -> None
         inside = part.items[0] if type(part) is Cell else part
         if inside is part and gets_cells:
             _set(value, name, Cell([part]))
-        if type(inside) not in _NOTHING_INSIDE:
+        if type(inside) not in _PLAIN:
             close(inside, classes, closed)
     if getattr(_local, "owners", None) is not None:
         owner(value)
