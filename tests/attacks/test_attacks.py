@@ -28,6 +28,7 @@ def attack(*options):
     return done.stdout
 
 
+@pytest.mark.slow
 def test_most_altered_archives_raise_a_clear_error():
     found = attack("--mutants", "5000")
     counts = {line[9:].partition("  (")[0]: int(line[:7]) for line in found.splitlines() if re.match(r" *\d+  ", line)}

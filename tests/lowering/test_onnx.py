@@ -114,7 +114,7 @@ def deep_with_sizes(x, limit):
     return x
 
 
-@pytest.mark.parametrize(("function", "lengths"), [(deep, {3}), (deep_with_sizes, {3, 5, 6})])
+@pytest.mark.parametrize(("function", "lengths"), [pytest.param(deep, {3}, marks=pytest.mark.slow), (deep_with_sizes, {3, 5, 6})])
 def test_nested_branches_are_tried_once_and_agree_with_eager(function, lengths, tmp_path, monkeypatch):
     ran = []
     plain = Interpreter.run_block

@@ -117,6 +117,7 @@ for file, change in (("branching/branch.py", "-session.places.put(place, results
 """One fault in what the test needs, and one in what it does not run."""
 
 
+@pytest.mark.slow
 def test_a_fault_is_found_and_another_is_not(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", JUDGING.format(folder=str(tmp_path))], cwd=ROOT, capture_output=True, text=True, timeout=240

@@ -257,7 +257,7 @@ def copies(w, x):
     [
         chain_written, chain_in_branches, chain_shadows, chain_loses, chain_made_here, dict_written, dict_in_branches,
         dict_grows_a_list, dict_in_a_loop, dict_made_here, list_written, list_in_branches, mapping_mixins, sequence_mixins,
-        set_mixins, namespace, heap, heap_of_tensors, kept_in_order, joined_in_place, copies,
+        set_mixins, namespace, heap, pytest.param(heap_of_tensors, marks=pytest.mark.slow), kept_in_order, joined_in_place, copies,
     ],
     ids=lambda function: function.__name__,
 )  # fmt: skip

@@ -137,7 +137,7 @@ def counted_in_a_loop(s, x, a, b):
 @pytest.mark.parametrize(
     "function",
     [
-        cleared, cleared_and_filled, default_put_in, items_popped, ordered_in_branches, one_of_two, replaced_in_a_loop, arithmetic,
+        cleared, cleared_and_filled, default_put_in, items_popped, ordered_in_branches, one_of_two, replaced_in_a_loop, pytest.param(arithmetic, marks=pytest.mark.slow),
         counted_in_a_loop,
     ],
 )  # fmt: skip

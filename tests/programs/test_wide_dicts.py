@@ -267,6 +267,7 @@ def test_the_order_of_a_dict_from_outside():
         assert list(eager.counts.items()) == list(found.counts.items())
 
 
+@pytest.mark.slow
 def test_a_saved_function_gives_keys_in_order(tmp_path):
     static = dy2st.to_static(counter)
     static(CALLS[0])

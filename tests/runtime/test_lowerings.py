@@ -50,6 +50,7 @@ def check(lines: Sequence[str], least: int) -> None:
     assert sum(not lowerings.is_refused(listing) for listing in lowerings.in_cpp(lines)) >= least
 
 
+@pytest.mark.slow
 def test_programs_that_were_wrong_once(lines: list[str]) -> None:
     for path in sorted(CORPUS.glob("*.txt")):
         for program in corpus.read(path).values():

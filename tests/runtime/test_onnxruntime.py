@@ -86,6 +86,7 @@ def test_every_branch_and_any_number_of_iterations() -> None:
     agree(f, *((X, torch.tensor(n), X * 3) for n in (0, 1, 2, 7)))
 
 
+@pytest.mark.slow
 def test_early_returns_and_exceptions_agree_with_eager() -> None:
     def f(x: Any, limit: Any, n: Any) -> Any:
         start = x
