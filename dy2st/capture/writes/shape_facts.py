@@ -116,7 +116,7 @@ class ForgettingShapes(ShapeEnv):
 
         torch's own cache is empty as soon as a block has ended.
         """
-        if options == {"unbacked_only": True} and not self.backed_var_to_val:  # then that is all of them
+        if options == {"unbacked_only": True} and not getattr(self, "backed_var_to_val", True):  # then that is all of them
             answer = self._maybe_evaluate_static(expr)
             return expr if answer is None else answer
         if not options.keys() <= _OPTIONS:
