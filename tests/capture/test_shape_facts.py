@@ -109,7 +109,12 @@ def asked(monkeypatch):
     """Return what torch is asked to decide."""
     expressions = []
     simplify = ShapeEnv.simplify
-    monkeypatch.setattr(ShapeEnv, "simplify", lambda self, expr, *args: (expressions.append(expr), simplify(self, expr, *args))[1])
+
+    def simplified(self, expr, *args, **kwargs):
+        expressions.append(expr)
+        return simplify(self, expr, *args, **kwargs)
+
+    monkeypatch.setattr(ShapeEnv, "simplify", simplified)
     return expressions
 
 
