@@ -11,16 +11,7 @@ import torch
 
 import dy2st
 from tests.programs.state import described
-
-XS = [
-    torch.tensor(pair)
-    for pair in ([1.0, 2], [-1.0, -2], [0.5, -0.25], [3.0, 1], [2.0, 2], [-3.0, 1], [1.0, 1], [-1.0, 0.5], [4.0, 4], [-5.0, -1])
-]
-
-
-class Item:
-    def __init__(self, h, n=0):
-        self.h, self.n = h, n
+from tests.programs.test_objects_that_differ_at_each_call import XS, Item
 
 
 @dataclasses.dataclass(frozen=True)
@@ -232,3 +223,34 @@ def test_objects_get_slots_of_their_own_class():
     for x in XS:
         assert described((static(x), vars(world))) == described((eager.step(x), vars(eager)))
     assert len(static.program_cache) == 2
+
+
+class PrivateSlots:
+    __slots__ = ("__h", "__n")
+
+    def __init__(self, h):
+        self.__h, self.__n = h, 0
+
+    def bump(self):
+        self.__n += 1
+        return self.__n
+
+    def h(self):
+        return self.__h
+
+
+@pytest.mark.parametrize("backend", ["python", "native"])
+def test_slots_with_private_names(backend):
+    kept: list[PrivateSlots] = []
+    held: list[PrivateSlots] = []
+
+    def step(items, x):
+        items.append(PrivateSlots(x))
+        return [i.bump() for i in items if i.h().sum() > 0], items[0]
+
+    static = dy2st.to_static(lambda x: step(kept, x), backend=backend)
+    for x in XS:
+        (counts, first), (expected, _) = static(x), step(held, x)
+        assert counts == expected
+        assert first is kept[0]
+    assert len(static.program_cache) <= 3

@@ -31,8 +31,7 @@ def check_apart(session: Session, source: Source, items: Iterable[Any]) -> None:
     for value, other in _met(session):
         if id(value) not in held or (other is source and type(value) is not list):
             continue
-        is_object = construction.is_plain(type(value)) and not isinstance(value, (list, dict))
-        if is_object and session.outside.dynamic_state.get(other.name) != OBJECT:
+        if construction.is_plain(type(value)) and session.outside.dynamic_state.get(other.name) != OBJECT:
             raise NeedsObject(other.name)
         raise errors.CaptureError(
             f"{other.name} is in {source.name} too, which differs from call to call",

@@ -64,10 +64,8 @@ def create_deque(session: Session, shown: AbstractDeque, value: collections.dequ
     kind = element_of(session, now)
     session.tracker.know(items, source)
     shown.items = take(session, source, now, kind, functools.partial(session.lists.convert_outside, items)).items
-    is_kind = kinds_of_items.condition(kind, now)
     expected = "is an empty deque" if kind is None else f"is a deque of {mismatches.text(kind)}"
-    is_fit = lambda now: type(now) is collections.deque and is_kind(list(now))  # noqa: E731
-    session.tracker.guards.add(source, "fits", is_fit, expected)
+    guard(session, source, now, kind, expected, lambda given: list(given) if type(given) is collections.deque else None)
 
 
 def take(
@@ -98,17 +96,28 @@ def take(
     return abstract
 
 
-def guard(session: Session, source: Source, now: list[Any], kind: value_types.Type | None) -> None:
-    """Require that a list from outside hold what its program is made for.
+def guard(
+    session: Session,
+    source: Source,
+    now: list[Any],
+    kind: value_types.Type | None,
+    expected: str = "",
+    items_of: Callable[[Any], Any] = lambda given: given,
+) -> None:
+    """Require that what a source gives hold what its program is made for.
 
     Args:
         session: the capture.
-        source: gives the list.
+        source: gives the list, or something else.
         now: what is in it now.
         kind: the type of its items.
+        expected: the condition in words, of anything else than a list.
+        items_of: gives what is in that, as a list; ``None`` where there is something else.
     """
-    expected = "is empty" if kind is None else f"is a list of {mismatches.text(kind)}"
-    session.tracker.guards.add(source, "fits", kinds_of_items.condition(kind, now), expected)
+    are_fit = kinds_of_items.condition(kind, now)
+    if not expected:
+        expected = "is empty" if kind is None else f"is a list of {mismatches.text(kind)}"
+    session.tracker.guards.add(source, "fits", lambda given: are_fit(items_of(given)), expected)
 
 
 def of_objects(session: Session) -> list[str]:

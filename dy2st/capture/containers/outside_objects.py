@@ -13,7 +13,7 @@ from dy2st.capture.branching import elements
 from dy2st.capture.containers import outside_inputs, outside_lists
 from dy2st.capture.environment.sources import Source
 from dy2st.capture.session.session import Session
-from dy2st.capture.types import kinds_of_items, mismatches
+from dy2st.capture.types import mismatches
 from dy2st_runtime.primitives import control
 
 
@@ -26,7 +26,6 @@ def create(session: Session, value: Any, source: Source) -> Any:
     outside_inputs.check_apart(session, source, [value])
     kind = outside_lists.element_of(session, [value])
     items = outside_lists.take(session, source, [value], kind, session.lists.of_outside, "object")
-    is_kind = kinds_of_items.condition(kind, [value])
-    session.tracker.guards.add(source, "fits", lambda now: is_kind([now]), f"is {mismatches.text(kind)}")
+    outside_lists.guard(session, source, [value], kind, f"is {mismatches.text(kind)}", lambda given: [given])
     root = session.blocks.root.builder
     return elements.given(session, items, root.call_raw(control.list_get, (root.node_of(items), 0)))

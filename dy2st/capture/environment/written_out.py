@@ -543,6 +543,5 @@ def picked(items: Any, positions: Any) -> Any:
 
 def rearranged(items: Any, positions: Any) -> None:
     """Put items in another order."""
-    result = [items[position] for position in positions]
-    for position, item in enumerate(result):
+    for position, item in enumerate(picked(items, positions)):
         items[position] = item

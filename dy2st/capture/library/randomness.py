@@ -100,63 +100,57 @@ def _one_of(length: int) -> int:
     return random.choice(range(length))
 
 
-def _positions(session: Session, function: Any, items: Any, count: Any, *args: Any) -> Any:
-    """Return the positions that a function draws when the program runs, which depend on how many items there are alone.
+_TOO_MANY = "Sample larger than population or is negative"
+_MANY = 256
+"""Of more positions the program has a list, whose length it alone knows."""
 
-    Args:
-        session: the capture.
-        function: draws them, given how many items there are.
-        items: have these positions.
-        count: how many are drawn.
-        args: of the function.
+
+def _length(session: Session, function: Any, items: Any) -> Any:
+    """Return how many items there are, on which alone it depends what positions a function draws.
 
     Raises:
         CaptureError: the items are in nothing that has positions.
     """
-    _check_has_positions(session, _OF[function], items)
+    if not isinstance(contents(items), (list, tuple, AbstractTuple, range, RuntimeRange, collections.deque)):
+        raise errors.CaptureError(_told(function), session.here(), fix=_FIX)
+    return session.call(len, items)
+
+
+def _positions(session: Session, draw: Any, args: tuple[Any, ...], count: Any) -> Any:
+    """Return the ``count`` positions that are drawn when the program runs."""
     result = session.lists.new(NumberType("int"), alone=True)
-    session.builder.call(control.call_, (function, (session.call(len, items), *args), {}), {}, result)
+    session.builder.call(control.call_, (draw, args, {}), {}, result)
     if type(count) is not int or count > _MANY:
         return result.items
     return [session.call(operator.getitem, result.items, position) for position in range(count)]
-
-
-def _check_has_positions(session: Session, function: Any, items: Any) -> None:
-    if not isinstance(contents(items), (list, tuple, AbstractTuple, range, RuntimeRange, collections.deque)):
-        raise errors.CaptureError(_told(function), session.here(), fix=_FIX)
-
-
-_TOO_MANY = "Sample larger than population or is negative"
-_MANY = 256
-"""Of more positions the program has a list, whose length it alone knows."""
-_OF: dict[Any, Any] = {_sampled: random.sample, _shuffled: random.shuffle, _chosen: random.choices}
 
 
 @handles(random.sample)
 def _sample(session: Session, population: Any, k: Any, **counts: Any) -> Any:
     if counts:
         raise errors.CaptureError(_told(random.sample), session.here(), fix="leave out counts=, and repeat the items")
-    _check_has_positions(session, random.sample, population)
-    count = session.call(len, population)
+    length = _length(session, random.sample, population)
     check(session, k >= 0, ValueError, _TOO_MANY)
-    check(session, k <= count, ValueError, _TOO_MANY)
-    return session.call(written_out.picked, population, _positions(session, _sampled, population, k, k))
+    check(session, k <= length, ValueError, _TOO_MANY)
+    return session.call(written_out.picked, population, _positions(session, _sampled, (length, k), k))
 
 
 @handles(random.choices)
 def _choices(session: Session, population: Any, weights: Any = None, *, cum_weights: Any = None, k: Any = 1) -> Any:
-    return session.call(written_out.picked, population, _positions(session, _chosen, population, k, weights, cum_weights, k))
+    length = _length(session, random.choices, population)
+    return session.call(written_out.picked, population, _positions(session, _chosen, (length, weights, cum_weights, k), k))
 
 
 @handles(random.shuffle)
 def _shuffle(session: Session, x: Any) -> None:
-    session.call(written_out.rearranged, x, _positions(session, _shuffled, x, session.call(len, x)))
+    length = _length(session, random.shuffle, x)
+    session.call(written_out.rearranged, x, _positions(session, _shuffled, (length,), length))
 
 
 @handles(random.choice)
 def _choice(session: Session, seq: Any) -> Any:
-    _check_has_positions(session, random.choice, seq)
-    return session.call(operator.getitem, seq, drawn(session, _one_of, "int", (session.call(len, seq),), {}))
+    length = _length(session, random.choice, seq)
+    return session.call(operator.getitem, seq, drawn(session, _one_of, "int", (length,), {}))
 
 
 for _module in (random, numpy.random):

@@ -118,8 +118,7 @@ def require_owners(session: Session, value: Any) -> None:
     Raises:
         NeedsApart: another capture can.
     """
-    has_parts = isinstance(value, dict) or storage.table_of(value) is not None or bool(attributes(value))
-    if isinstance(value, (list, tuple)) or not has_parts:
+    if isinstance(value, (list, tuple)) or not (isinstance(value, dict) or attributes(value)):
         return
     session.places.copies.require_cells(value, session.traits.apart)
     if tensor_traits.OWNERS not in session.traits.apart and next(_of(value), None) is not None:

@@ -15,7 +15,8 @@ from dy2st_runtime.ir.structure import DictOf, ObjectOf, Structure, TupleOf, exa
 from dy2st_runtime.primitives.cells import Cell
 
 _Check = Callable[[Any], bool]
-_NUMBERS = {"bool": bool, "int": int, "float": float}
+NUMBERS = {"bool": bool, "int": int, "float": float}
+"""The classes of numbers, by the names of their types."""
 
 
 def condition(kind: value_types.Type | None, is_mixed: bool) -> _Check:
@@ -48,7 +49,7 @@ def is_plain_tensor(value: Any) -> bool:
 
 
 def _kinds(kind: value_types.NumberType, is_mixed: bool) -> set[type]:
-    own = _NUMBERS[kind.kind]
+    own = NUMBERS[kind.kind]
     return {own, int} if is_mixed and own is float else {own}
 
 

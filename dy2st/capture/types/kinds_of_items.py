@@ -21,7 +21,6 @@ Kinds = tuple[value_types.Type | None, value_types.Type | None]
 """The types of the keys, and of what is under them; ``None`` where there is nothing."""
 
 _CONSTANTS = (type(None), enum.Enum, torch.dtype, torch.device)
-_NUMBERS = {"bool": bool, "int": int, "float": float}
 _KEYS = (str, int, float, bool, type(None), enum.Enum)
 """Of dicts that are items: they are part of the type."""
 IsPlain = Callable[[type], bool]
@@ -80,7 +79,7 @@ def fit(kind: value_types.Type | None, items: Any, is_mixed: bool = False) -> bo
 
 
 def _kind_of(value: Any, is_plain: IsPlain, around: tuple[Any, ...]) -> value_types.Type:
-    if type(value) in _NUMBERS.values():
+    if type(value) in fits.NUMBERS.values():
         return value_types.NumberType(type(value).__name__)
     if type(value) is str:
         return value_types.StringType()
@@ -107,10 +106,10 @@ def _parts(value: Any, is_plain: IsPlain) -> tuple[Structure, Sequence[Any]] | N
         return structure, parts
     if isinstance(value, (type, dict, list)) or not is_plain(kind):
         return None
-    held = attributes(value)
     if dataclasses.is_dataclass(kind) or isinstance(value, tuple):
         parts, structure = shallow(value)
         return structure, parts
+    held = attributes(value)
     return ObjectOf(kind, tuple(held), tuple(map(Leaf, range(len(held))))), list(held.values())
 
 
@@ -135,7 +134,7 @@ def _inside(value: Any, is_plain: IsPlain) -> Iterable[Any] | None:
         return value
     if isinstance(value, dict):
         return dict.values(value)
-    is_value = isinstance(value, (torch.Tensor, str, type, *_NUMBERS.values(), *_CONSTANTS, *SYMBOLIC_NUMBERS))
+    is_value = isinstance(value, (torch.Tensor, str, type, *fits.NUMBERS.values(), *_CONSTANTS, *SYMBOLIC_NUMBERS))
     return None if is_value or not is_plain(type(value)) else attributes(value).values()
 
 
@@ -194,7 +193,7 @@ def lasting(kind: value_types.Type | None) -> value_types.Type | None:
     match kind:
         case None | value_types.NumberType() | value_types.StringType():
             return kind
-        case value_types.SameType(value) if isinstance(value, _CONSTANTS) or type(value) in (*_NUMBERS.values(), str):
+        case value_types.SameType(value) if isinstance(value, _CONSTANTS) or type(value) in (*fits.NUMBERS.values(), str):
             return kind
         case value_types.TaggedUnionType(options):
             return value_types.TaggedUnionType(tuple(map(lasting, options)))

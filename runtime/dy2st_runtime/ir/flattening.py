@@ -7,7 +7,6 @@ import contextlib
 import dataclasses
 import threading
 import types
-import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -25,7 +24,7 @@ from dy2st_runtime.ir.structure import (
     Structure,
     TupleOf,
 )
-from dy2st_runtime.primitives.cells import Cell
+from dy2st_runtime.primitives.cells import Cell, slots_of
 
 FACTORIES: dict[str, Any] = {"list": list, "dict": dict, "set": set, "int": int, "float": float, "None": None}
 ANY_FACTORY = "defaultdict"
@@ -139,7 +138,7 @@ def is_followed(value: Any) -> bool:
 def attributes(value: Any) -> dict[str, Any]:
     """Return what an object has in its slots and its dict; what this library keeps there is left out."""
     results: dict[str, Any] = {}
-    for name, described in _members(type(value)):
+    for name, described in slots_of(type(value)):
         with contextlib.suppress(AttributeError):
             results[name] = described.__get__(value, type(value))
     try:
@@ -149,25 +148,9 @@ def attributes(value: Any) -> dict[str, Any]:
     return results | {name: item for name, item in table.items() if not name.startswith("__dy2st_")}
 
 
-_MEMBERS: dict[int, tuple[weakref.ref[type], list[tuple[str, types.MemberDescriptorType]]]] = {}
-"""The slots of classes, by the identity of these: the user's metaclass may have a say in what they are equal to."""
-
-
-def _members(kind: type) -> list[tuple[str, types.MemberDescriptorType]]:
-    known = _MEMBERS.get(id(kind))
-    if known is not None and known[0]() is kind:
-        return known[1]
-    pairs = [(name, described) for base in kind.__mro__ for name, described in vars(base).items()]
-    result = [(name, one) for name, one in pairs if isinstance(one, types.MemberDescriptorType)]
-    result = [(name, one) for name, one in result if name != "__dict__"]  # a SimpleNamespace has it like a slot
-    key = id(kind)
-    _MEMBERS[key] = weakref.ref(kind, lambda _: _MEMBERS.pop(key, None) and None), result
-    return result
-
-
 def has_slots(kind: type) -> bool:
     """Tell whether objects of a class have attributes that are not in their ``__dict__``."""
-    return bool(_members(kind)) or kind.__dictoffset__ == 0
+    return bool(slots_of(kind)) or kind.__dictoffset__ == 0
 
 
 def parts_of(value: Any) -> tuple[Sequence[Any], Callable[[tuple[Structure, ...]], Structure]] | None:

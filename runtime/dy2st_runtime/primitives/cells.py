@@ -143,25 +143,24 @@ def _parts(value: Any) -> list[tuple[Any, Any]]:
     if isinstance(value, dict):
         return list(value.items())
     table = [(name, part) for name, part in getattr(value, "__dict__", {}).items() if name[:8] != "__dy2st_"]
-    if not (slots := _slots_of(type(value))):
-        return table
-    return [*table, *((name, getattr(value, name)) for name in slots if hasattr(value, name))]
+    for name, described in slots_of(type(value)):
+        with contextlib.suppress(AttributeError):
+            table.append((name, described.__get__(value, type(value))))
+    return table
 
 
-_SLOTS: dict[int, tuple[weakref.ref[type], tuple[str, ...]]] = {}
-"""The names of the slots that the objects of classes have, by the identity of these."""
+_SLOTS: dict[int, tuple[weakref.ref[type], list[tuple[str, types.MemberDescriptorType]]]] = {}
+"""The slots of classes, by the identity of these: the user's metaclass may have a say in what they are equal to."""
 
 
-def _slots_of(kind: type) -> tuple[str, ...]:
+def slots_of(kind: type) -> list[tuple[str, types.MemberDescriptorType]]:
+    """Return the slots that the objects of a class have, with their names."""
     known = _SLOTS.get(id(kind))
     if known is not None and known[0]() is kind:
         return known[1]
-    result = tuple(name for base in kind.__mro__ for name in _names(vars(base).get("__slots__", ())))
+    pairs = [(name, described) for base in kind.__mro__ for name, described in vars(base).items()]
+    result = [(name, one) for name, one in pairs if isinstance(one, types.MemberDescriptorType)]
+    result = [(name, one) for name, one in result if name != "__dict__"]  # a SimpleNamespace has it like a slot
     key = id(kind)
     _SLOTS[key] = weakref.ref(kind, lambda _: _SLOTS.pop(key, None) and None), result
     return result
-
-
-def _names(slots: Any) -> tuple[str, ...]:
-    names = (slots,) if isinstance(slots, str) else tuple(slots)
-    return tuple(name for name in names if name not in ("__dict__", "__weakref__"))
