@@ -132,13 +132,7 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], namespace
         args, kwargs = arguments.known(session, request, (args, kwargs))
         session.blocks.key_orders.are_ranked = request.ranked
         try:
-            result = _called(session, request, converted, args, kwargs)
-        except Unreachable:
-            result = None
-        except Exception as error:
-            if not records(session, error):
-                raise
-            result = None
+            result = _result(session, request, converted, args, kwargs)
         except NeedsMade as needed:
             raise needed.error from None
         except NeedsRuntimeList as need_list:
@@ -165,6 +159,22 @@ def _letting_go(session: Session) -> Iterator[None]:
         yield
     finally:
         session.let_go()
+
+
+def _result(session: Session, request: Request, converted: Any, args: Any, kwargs: Any) -> Any:
+    """Return what the function returns; ``None`` where the program raises on all ways.
+
+    Raises:
+        Signal: also one that has passed the user's ``except`` and ``finally`` clauses as an exception.
+    """
+    try:
+        return _called(session, request, converted, args, kwargs)
+    except Unreachable:
+        return None
+    except Exception as error:
+        if not records(session, error):
+            raise
+        return None
 
 
 def _called(session: Session, request: Request, converted: Any, args: Any, kwargs: Any) -> Any:
