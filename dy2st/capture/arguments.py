@@ -20,8 +20,9 @@ from dy2st.capture.session.session import Session
 from dy2st.capture.types import tensor_traits
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_arrays import AbstractArray
-from dy2st.capture.values.abstract_objects import AbstractObject
+from dy2st.capture.values.abstract_objects import AbstractObject, AbstractTable
 from dy2st.capture.values.number_arguments import NumberArgument
+from dy2st.capture.writes.places import ItemPlace
 from dy2st_runtime.ir.flattening import attributes, children
 from dy2st_runtime.ir.program import InputSlot
 from dy2st_runtime.ir.structure import CollectionOf, Const, Leaf, Structure, TupleOf
@@ -79,6 +80,7 @@ def known(session: Session, request: Request, arguments: Any) -> Any:
     of_arguments = session.tracker.table.argument(-1, "arguments")
     _know_containers(session, request.given, arguments, of_arguments)
     shown: dict[int, Any] = {}
+    held = list(request.leaves)
     for position, (leaf, name) in enumerate(zip(request.leaves, request.names)):
         if isinstance(leaf, (torch.Tensor, *_NUMBERS)):
             continue
@@ -86,8 +88,10 @@ def known(session: Session, request: Request, arguments: Any) -> Any:
         if isinstance(leaf, np.ndarray) and session.outside.is_input(leaf, source):
             session.tracker.know(leaf, source)  # what stands for it comes in its place
         else:
-            session.tracker.read(leaf, source)
-        if type(leaf) in session.outside.makers:
+            session.outside.read(ItemPlace(held, position), source)
+        if held[position] is not leaf:
+            shown[id(leaf)] = held[position]
+        elif type(leaf) in session.outside.makers:
             shown[id(leaf)] = session.outside.given(leaf)
     result = with_others(arguments, shown) if shown else arguments
     if result is not arguments:  # tuples are other ones now
@@ -101,7 +105,7 @@ def _know_containers(session: Session, given: Any, value: Any, source: Source) -
         session.tracker.know_argument(given, value, source)
         return
     parts = children(value)
-    if value is given or parts is None or isinstance(value, AbstractObject):
+    if value is given or parts is None or isinstance(value, (AbstractObject, AbstractTable)):
         return
     if not isinstance(value, tuple) or source.parent is not None:  # Python makes that of all arguments at each call
         session.tracker.know_argument(given, value, source)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -25,7 +26,7 @@ from dy2st.capture.objects.construction import is_plain
 from dy2st.capture.outputs.captured import Captured
 from dy2st.capture.trace import LISTS, READ_ONCE
 from dy2st.static.cache import Lookup, ProgramCache
-from dy2st.static.calls.call import Call, Part, Path
+from dy2st.static.calls.call import HELD, Call, Part, Path
 from dy2st_runtime.ir.structure import Const, Leaf, ListOf, Structure
 
 Dims = frozenset[int] | None
@@ -35,6 +36,10 @@ _MOST = 1024
 _LISTS = (list, collections.deque)
 _LONG = 128
 """A longer list of numbers is one input, if it can be."""
+_TWICE = 2
+"""A container in the arguments that two programs were captured for, and is another each time, is followed as state is."""
+_OFTEN = 3
+"""What so many programs were captured for, and is another each time, is an input of the next one, though no program writes it."""
 
 
 Dynamic = Mapping[str | Path, Dims]
@@ -62,11 +67,13 @@ class Miss(NamedTuple):
 
     Attributes:
         call: the call, with all its numbers as constants.
+        apart: the same with all its containers taken apart.
         lookup: what the cache says of it.
         differences: where its arguments differ from those of programs with other keys.
     """
 
     call: Call
+    apart: Call
     lookup: Lookup
     differences: Sequence[Difference]
 
@@ -75,7 +82,7 @@ class Miss(NamedTuple):
         names = [mismatch.guard.source.name for mismatch in self.lookup.mismatches if mismatch.guard is not None]
         first: dict[int, str] = {}
         for captured, part, _ in self.differences:
-            if any(name == part.name or name.startswith((f"{part.name}[", f"{part.name}.")) for name in captured.written):
+            if any(_is_in(name, part.name) for name in captured.written):
                 first.setdefault(id(captured), part.name)
         return names + list(first.values())
 
@@ -91,12 +98,30 @@ class DynamicState:
         self._cache = cache
         self._places: frozenset[Path] = frozenset()
         """Where in the arguments numbers are inputs; arrays are where they can be."""
+        self._held: frozenset[Path] = frozenset()
+        """Where in the arguments containers are followed as state is, since they are others from call to call."""
         self._constant: frozenset[str | Path] = frozenset()
-        """What has to stay a constant."""
+        """What has to stay a constant, or to be taken apart."""
 
     def look_up(self, call: Call, known: Lookup | None = None) -> Lookup:
         """Return what the cache has for a call with all its numbers as constants; see :meth:`ProgramCache.look_up`."""
-        return self._cache.look_up(self.taken(call), known)
+        first: Lookup | None = None
+        for form in self._forms(call):
+            result = self._cache.look_up(form, known)
+            if result.entry is not None:
+                return result
+            first = first or result
+        assert first is not None
+        return first
+
+    def _forms(self, call: Call) -> Iterator[Call]:
+        """Yield a call as a program is captured for it now, and then as one may have been before."""
+        held = call.with_held(self._held)
+        yield self.taken(held)
+        if self._places:
+            yield held
+        if held is not call:
+            yield self.taken(call)
 
     def taken(self, call: Call) -> Call:
         """Return a call with those of its numbers and arrays as inputs that are."""
@@ -104,12 +129,13 @@ class DynamicState:
 
     def miss(self, call: Call, lookup: Lookup) -> Miss:
         """Return what is known of a call that a lookup has found no program for."""
+        apart, call = call, call.with_held(self._held)
         results = []
         for key, captured in self._cache.items():
             if key[2:] == call.key[2:]:
                 pairs = _differences(key, call.key, Part(key[0]), Part(call.key[0]))
                 results += [Difference(captured, part, before) for part, before in pairs]
-        return Miss(call, lookup, results)
+        return Miss(call, apart, lookup, results)
 
     def capture(self, miss: Miss, capture: Capture) -> tuple[Call, Captured]:
         """Capture a call that has no program yet, with as much dynamic state as its code allows.
@@ -125,40 +151,83 @@ class DynamicState:
             Exception: what ``capture`` raises where all state is constant.
         """
 
-        dynamic = self._changed(miss)
-        result, refused = _attempt(miss.call, dynamic, capture), frozenset[str | Path]()
-        if isinstance(result, Exception) and LENGTH in dynamic.values() and not hasattr(result, READ_ONCE):
-            dynamic = {name: ITEMS if dims == LENGTH else dims for name, dims in dynamic.items()}
-            result = _attempt(miss.call, dynamic, capture)
-        if isinstance(result, Exception) and dynamic and not hasattr(result, READ_ONCE):
-            result, refused = _largest(miss.call, dynamic, capture)
-        if isinstance(result, Exception):
-            result = _with_lists(miss.call, result, capture)
+        dynamic, refused = self._changed(miss), frozenset[str | Path]()
+        held, result = self._with_held(miss, dynamic, capture)
+        if result is None:
+            result, constant = _with_most(miss.call, dynamic, capture)
+            held, refused = frozenset(), constant | held
+        if isinstance(result, Exception) and not hasattr(result, READ_ONCE):
+            other = miss.apart if miss.call.held else miss.call.with_held(frozenset(_outermost(Part(miss.call.structure))))
+            instead = _with_most(other, {}, capture)[0] if other is not miss.call else result
+            if not isinstance(instead, Exception):
+                result, held = instead, other.held
         if isinstance(result, Exception):
             try:
                 raise result
             finally:
                 del result  # its traceback holds this frame
         self._constant |= refused
+        self._held = (self._held | held) - self._constant
         places = {name for name in dynamic if isinstance(name, tuple)} - miss.call.array_places()
         self._places = (self._places | places) - self._constant
         return result
+
+    def _with_held(
+        self, miss: Miss, dynamic: Dynamic, capture: Capture
+    ) -> tuple[frozenset[Path], tuple[Call, Captured] | Exception | None]:
+        """Capture a call with containers in its arguments as state that have been taken apart so far.
+
+        Returns:
+            Where they are, and the program, what can be captured but once, or ``None``: the containers have to be taken apart.
+        """
+        held = self._newly_held(miss)
+        call = miss.apart.with_held(self._held | held.keys()) if held else miss.call
+        if call.held == miss.call.held:
+            return frozenset(), None
+        names = [name for names in held.values() for name in names if name not in self._constant]
+        for length in (LENGTH, ITEMS):
+            result = _attempt(call, {**dynamic, **dict.fromkeys(names, length)}, capture)
+            if not isinstance(result, Exception) or hasattr(result, READ_ONCE):
+                return frozenset(held), result
+            if not names:
+                break
+        return frozenset(held), None
+
+    def _newly_held(self, miss: Miss) -> dict[Path, list[str]]:
+        """Return the containers in the arguments that programs write or that are often others, with the names of lists in them that
+        are longer or shorter now.
+        """
+        counts, results = collections.Counter[Path](), dict[Path, list[str]]()
+        for captured, part, _ in miss.differences:
+            way = _way(Part(miss.call.structure), part.path)
+            place = next((one.path for one in way if _can_be_held(one)), None)
+            if place is None or place in self._constant or not isinstance(part.structure, HELD):
+                continue
+            inside = way[next(i for i, one in enumerate(way) if one.path == place) :]
+            counts[place] += 1 if counts[place] < _TWICE else 0
+            if any(_is_in(name, inside[0].name) for name in captured.written):
+                counts[place] = _TWICE
+            lists = (one.name for one in inside if isinstance(one.structure, ListOf))
+            results.setdefault(place, []).extend(itertools.islice(lists, 1))
+        return {place: names for place, names in results.items() if counts[place] >= _TWICE}
 
     def _changed(self, miss: Miss) -> dict[str | Path, Dims]:
         """Return state that a program of this function writes and that is another now."""
         places = (self._written_arguments(miss) | miss.call.array_places()) - self._constant
         result: dict[str, Dims] = {}
         written = {name for _, captured in self._cache.items() for name in captured.written}
+        often = collections.Counter[str]()
         for mismatch in self._cache.look_up(miss.call.with_inputs(places), miss.lookup).mismatches:
             if mismatch.guard is None:
                 continue
             captured, values = mismatch.entry.captured, mismatch.values
             result.update(captured.dynamic_state)
+            often[mismatch.guard.source.name] += 1
             for guard in captured.guards:
                 now = values[guard.source.index]
                 if guard.kind == "same" and is_plain(type(now)) and not guard.check(now):
                     _note_object(guard.source, values, written, result)
-                elif guard.source.name in captured.written or guard.kind == "array":
+                elif guard.source.name in captured.written or guard.kind == "array" or often[guard.source.name] >= _OFTEN:
                     _note(guard, now, result)
             if captured.guards.once:  # what has been taken from an iterator is gone: there is no second attempt
                 result = {name: dims for name, dims in result.items() if dims not in (LENGTH, ITEMS)}
@@ -168,12 +237,29 @@ class DynamicState:
         return changed
 
     def _written_arguments(self, miss: Miss) -> set[Path]:
-        """Return the places of numbers in the arguments that a program writes and that are others now."""
-        results = set(self._places)
+        """Return the places of numbers in the arguments that a program writes or that are often others, and are others now."""
+        results, often = set(self._places), collections.Counter[Path]()
         for captured, part, before in miss.differences:
-            if part.name in captured.written and _kind(part.structure) is not None and _kind(part.structure) is _kind(before):
-                results.add(part.path)
+            if _kind(part.structure) is not None and _kind(part.structure) is _kind(before):
+                often[part.path] += 1
+                if part.name in captured.written or often[part.path] >= _OFTEN:
+                    results.add(part.path)
         return results | {path for part in _lists(Part(miss.call.structure)) for path in _together(part, results)}
+
+
+def _with_most(
+    call: Call, dynamic: Dynamic, capture: Capture
+) -> tuple[tuple[Call, Captured] | Exception, frozenset[str | Path]]:
+    """Capture a call with as much dynamic state as its code allows; gives what has to be constant, too."""
+    result, refused = _attempt(call, dynamic, capture), frozenset[str | Path]()
+    if isinstance(result, Exception) and LENGTH in dynamic.values() and not hasattr(result, READ_ONCE):
+        dynamic = {name: ITEMS if dims == LENGTH else dims for name, dims in dynamic.items()}
+        result = _attempt(call, dynamic, capture)
+    if isinstance(result, Exception) and dynamic and not hasattr(result, READ_ONCE):
+        result, refused = _largest(call, dynamic, capture)
+    if isinstance(result, Exception):
+        result = _with_lists(call, result, capture)
+    return result, refused
 
 
 def _attempt(call: Call, dynamic: Dynamic, capture: Capture) -> tuple[Call, Captured] | Exception:
@@ -225,6 +311,31 @@ def _differences(one: Any, other: Any, before: Part, now: Part) -> Iterator[tupl
 
 def _without_parts(structure: Structure) -> Structure:
     return structure if isinstance(structure, (Leaf, Const)) else dataclasses.replace(structure, items=())
+
+
+def _is_in(name: str, whole: str) -> bool:
+    """Tell whether the name of a place in the arguments is that of another one, or of something in it."""
+    return name == whole or name.startswith((f"{whole}[", f"{whole}."))
+
+
+def _can_be_held(part: Part) -> bool:
+    """Tell whether a part of the arguments is a container of the caller's; Python itself makes the dict of ``**kwargs``."""
+    return len(part.path) > 1 and isinstance(part.structure, HELD)
+
+
+def _outermost(part: Part) -> Iterator[Path]:
+    """Yield the places of the containers of the caller's in the arguments that are in no other, tuples aside."""
+    if _can_be_held(part):
+        yield part.path
+    else:
+        for inner in part.parts():
+            yield from _outermost(inner)
+
+
+def _way(part: Part, path: Path) -> list[Part]:
+    """Return the parts of the arguments that lead to a place, outside first."""
+    inside = next((inner for inner in part.parts() if path[: len(inner.path)] == inner.path), None)
+    return [part] if inside is None or part.path == path else [part, *_way(inside, path)]
 
 
 def _lists(part: Part) -> Iterator[Part]:

@@ -399,5 +399,5 @@ def test_many_threads_and_many_signatures():
     for thread in threads:
         thread.join()
     assert not wrong
-    assert len(static.program_cache) == 12
-    assert len(routes(static)) == 12
+    assert len(static.program_cache) <= 12  # a number that is often another becomes an input
+    assert 3 <= len(routes(static)) <= len(static.program_cache)

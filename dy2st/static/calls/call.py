@@ -14,10 +14,11 @@ import numpy as np
 import torch
 
 from dy2st.capture.environment.plain_values import CONSTANTS
+from dy2st.capture.values import storage
 from dy2st.static.calls.leaves import leaf_keys
 from dy2st_runtime.arrays.calls import in_memory
-from dy2st_runtime.ir.flattening import children
-from dy2st_runtime.ir.structure import CollectionOf, Const, DictOf, Leaf, ObjectOf, Shared, Structure
+from dy2st_runtime.ir.flattening import attributes, children
+from dy2st_runtime.ir.structure import CollectionOf, Const, DictOf, Leaf, ListOf, ObjectOf, Shared, Structure, walk
 from dy2st_runtime.ir.unflattening import unflatten
 
 Path = tuple[Any, ...]
@@ -37,6 +38,7 @@ class Call:
         given: ``(args, kwargs)`` as they are, for the containers among them that the function changes.
         numbers: the places in the arguments whose numbers are leaves too, and no constants.
         arrays: the positions of the leaves that are tensors in the memory of NumPy's arrays.
+        held: the places in the arguments whose containers are leaves, and not taken apart.
     """
 
     structure: Structure
@@ -47,6 +49,7 @@ class Call:
     given: tuple[tuple[Any, ...], dict[str, Any]]
     numbers: frozenset[Path] = frozenset()
     arrays: frozenset[int] = frozenset()
+    held: frozenset[Path] = frozenset()
 
     @property
     def arguments(self) -> list[Any]:
@@ -72,6 +75,14 @@ class Call:
             return self
         leaves = [copies.get(id(leaf), leaf) for leaf in self.leaves]
         return dataclasses.replace(self, leaves=leaves, given=unflatten(self.structure, leaves))
+
+    def with_held(self, places: Collection[Path]) -> Call:
+        """Return the same call with the containers at some places of the arguments as opaque objects, whose contents are guarded as
+        state is; itself where there are none, where sizes are declared, or where a container stands in two places.
+        """
+        if not places or any(self.dynamic_dims) or any(isinstance(part, Shared) for part in walk(self.structure)):
+            return self
+        return _Holding(self, places).call()
 
     def with_inputs(self, places: Collection[Path]) -> Call:
         """Return the same call with what is at some places of the arguments as inputs: numbers, and arrays of NumPy."""
@@ -116,7 +127,7 @@ class Call:
         added = leaves[len(self.leaves) :]
         dims = [*self.dynamic_dims, *(frozenset[int]() for _ in added)]
         key = (structure, (*self.key[1], *map(type, added)), *self.key[2:])
-        return Call(structure, leaves, names, key, dims, self.given, frozenset(result), self.arrays)
+        return Call(structure, leaves, names, key, dims, self.given, frozenset(result), self.arrays, self.held)
 
     def describe(self) -> str:
         """Return the arguments in words."""
@@ -158,6 +169,56 @@ class Part:
         return [
             Part(item, (*self.path, step), text.format(self.name, step)) for step, item in zip(steps, structure.items, strict=True)
         ]
+
+
+HELD = (ListOf, DictOf, CollectionOf, ObjectOf)
+"""The structures of containers that may be followed as state is."""
+
+
+class _Holding:
+    """Takes the containers at some places of a call's arguments as leaves."""
+
+    def __init__(self, call: Call, places: Collection[Path]) -> None:
+        self._call, self._places = call, places
+        self._leaves: list[Any] = []
+        self._names: list[str] = []
+        self._held: set[Path] = set()
+
+    def call(self) -> Call:
+        call = self._call
+        structure = self._visit(Part(call.structure), call.given)
+        if not self._held:
+            return call
+        dims = [frozenset[int]()] * len(self._leaves)
+        key = (structure, leaf_keys(self._leaves, dims), *call.key[2:])
+        return Call(structure, self._leaves, self._names, key, dims, call.given, held=frozenset(self._held))
+
+    def _visit(self, part: Part, value: Any) -> Structure:
+        structure, path = part.structure, part.path
+        if isinstance(structure, Const):
+            return structure
+        if isinstance(structure, Leaf):
+            return self._leaf(self._call.leaves[structure.index], self._call.names[structure.index])
+        if path in self._places and isinstance(structure, HELD):
+            self._held.add(path)
+            return self._leaf(value, part.name)
+        parts = part.parts()
+        values = [value if inner.path == path else _part_of(value, inner.path[-1]) for inner in parts]
+        return dataclasses.replace(structure, items=tuple(map(self._visit, parts, values)))
+
+    def _leaf(self, value: Any, name: str) -> Leaf:
+        self._leaves.append(value)
+        self._names.append(name)
+        return Leaf(len(self._leaves) - 1)
+
+
+def _part_of(container: Any, step: Any) -> Any:
+    """Return what a container holds at a step of a path; what has no steps of this kind holds nothing that is looked for."""
+    if isinstance(container, dict):
+        return dict.get(container, step)
+    if isinstance(container, (tuple, list)):
+        return storage.plain(container)[step]
+    return attributes(container).get(step)
 
 
 def _leaves(part: Part) -> Iterator[tuple[int, Path]]:

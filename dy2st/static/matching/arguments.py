@@ -86,7 +86,7 @@ class ArgumentCode:
                 raise NotInline("a default has other parts now")
             for item, part in zip(structure.items, parts):
                 self._given(item, part)
-        elif isinstance(structure, Const) or type(value) in CONSTANTS:
+        elif isinstance(structure, Const) or (type(value) in CONSTANTS and not isinstance(structure, Leaf)):
             return  # a default, which is the same object as long as the defaults are
         else:
             self._check(structure, self.out.constant(value))
@@ -144,7 +144,7 @@ class ArgumentCode:
             return
         self.out.line(f"{name} = {text}")
         if not isinstance(leaf, torch.Tensor):
-            if hasattr(type(leaf), "__dataclass_fields__"):
+            if hasattr(type(leaf), "__dataclass_fields__") and not self.call.held:
                 raise NotInline("whether it is taken apart depends on its attributes")
             self.out.need(f"type({name}) is {self.out.constant(type(leaf))}")
             return
