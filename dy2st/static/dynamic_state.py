@@ -11,7 +11,6 @@ with the number as a constant, and that number stays one: there is a program for
 from __future__ import annotations
 
 import collections
-import dataclasses
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -25,9 +24,12 @@ from dy2st.capture.environment.sources import Source, shown_key
 from dy2st.capture.objects.construction import is_plain
 from dy2st.capture.outputs.captured import Captured
 from dy2st.capture.trace import LISTS, READ_ONCE
+from dy2st.capture.unconverted.island_calls import UnknownIslandError
+from dy2st.errors import CaptureError
 from dy2st.static.cache import Lookup, ProgramCache
-from dy2st.static.calls.call import HELD, Call, Part, Path
-from dy2st_runtime.ir.structure import Const, Leaf, ListOf, Structure
+from dy2st.static.calls.call import Call, Part, Path, leaf_places
+from dy2st.static.varying_arguments import PROGRAMS, Difference, containers, differences, is_in, outermost, sizes
+from dy2st_runtime.ir.structure import Const, ListOf, Structure
 
 Dims = frozenset[int] | None
 """What differs from call to call: some sizes of a tensor, the length of a list (:data:`LENGTH`), or (``None``) a number."""
@@ -36,30 +38,12 @@ _MOST = 1024
 _LISTS = (list, collections.deque)
 _LONG = 128
 """A longer list of numbers is one input, if it can be."""
-_TWICE = 2
-"""A container in the arguments that two programs were captured for, and is another each time, is followed as state is."""
-_OFTEN = 3
-"""What so many programs were captured for, and is another each time, is an input of the next one, though no program writes it."""
 
 
 Dynamic = Mapping[str | Path, Dims]
 """What is dynamic: the names of sources, and the places of numbers in the arguments."""
 Capture = Callable[[Call, Mapping[str, Dims]], Captured]
 """Captures a call, given the dynamic state."""
-
-
-class Difference(NamedTuple):
-    """A part of a call's arguments that is another than a program was captured for.
-
-    Attributes:
-        captured: the program.
-        part: what is there now, and where.
-        before: what was there.
-    """
-
-    captured: Captured
-    part: Part
-    before: Structure
 
 
 class Miss(NamedTuple):
@@ -81,8 +65,8 @@ class Miss(NamedTuple):
         """Return what keeps programs from being used: for each of them, the name of one thing that is another now."""
         names = [mismatch.guard.source.name for mismatch in self.lookup.mismatches if mismatch.guard is not None]
         first: dict[int, str] = {}
-        for captured, part, _ in self.differences:
-            if any(_is_in(name, part.name) for name in captured.written):
+        for captured, part, *_ in self.differences:
+            if any(is_in(name, part.name) for name in captured.written):
                 first.setdefault(id(captured), part.name)
         return names + list(first.values())
 
@@ -97,11 +81,15 @@ class DynamicState:
     def __init__(self, cache: ProgramCache) -> None:
         self._cache = cache
         self._places: frozenset[Path] = frozenset()
-        """Where in the arguments numbers are inputs; arrays are where they can be."""
+        """Where in the arguments numbers are inputs since programs write them; arrays are where they can be."""
+        self._numbers: frozenset[Path] = frozenset()
+        """Where they are as well, since they are often others."""
+        self._sizes: dict[Path, frozenset[int]] = {}
+        """The dimensions of tensors in the arguments that are often others."""
         self._held: frozenset[Path] = frozenset()
         """Where in the arguments containers are followed as state is, since they are others from call to call."""
         self._constant: frozenset[str | Path] = frozenset()
-        """What has to stay a constant, or to be taken apart."""
+        """What has to stay a constant, or to be taken apart, or to have the sizes that it has."""
 
     def look_up(self, call: Call, known: Lookup | None = None) -> Lookup:
         """Return what the cache has for a call with all its numbers as constants; see :meth:`ProgramCache.look_up`."""
@@ -116,26 +104,28 @@ class DynamicState:
 
     def _forms(self, call: Call) -> Iterator[Call]:
         """Yield a call as a program is captured for it now, and then as one may have been before."""
-        held = call.with_held(self._held)
-        yield self.taken(held)
-        if self._places:
-            yield held
-        if held is not call:
-            yield self.taken(call)
+        containers = [self._held, frozenset[Path]()] if self._held else [self._held]
+        sizes = [self._sizes, {}] if self._sizes else [self._sizes]
+        for held, dims in itertools.product(containers, sizes):
+            form = call.with_held(held).with_sizes(dims)
+            yield self.taken(form, self._numbers)
+            if self._numbers:
+                yield self.taken(form)
 
-    def taken(self, call: Call) -> Call:
-        """Return a call with those of its numbers and arrays as inputs that are."""
-        return call.with_inputs(self._places | (call.array_places() - self._constant))
+    def taken(self, call: Call, numbers: Collection[Path] = ()) -> Call:
+        """Return a call with those of its numbers and arrays as inputs that programs write; some other numbers are, too."""
+        return call.with_inputs(self._places.union(numbers) | (call.array_places() - self._constant))
 
     def miss(self, call: Call, lookup: Lookup) -> Miss:
         """Return what is known of a call that a lookup has found no program for."""
-        apart, call = call, call.with_held(self._held)
-        results = []
-        for key, captured in self._cache.items():
-            if key[2:] == call.key[2:]:
-                pairs = _differences(key, call.key, Part(key[0]), Part(call.key[0]))
-                results += [Difference(captured, part, before) for part, before in pairs]
-        return Miss(call, apart, lookup, results)
+        apart, call = call, call.with_held(self._held).with_sizes(self._sizes)
+        found = [
+            difference
+            for key, captured in self._cache.items()
+            if key[2:] == call.key[2:]
+            for difference in differences(captured, key, call.key)
+        ]
+        return Miss(call, apart, lookup, found)
 
     def capture(self, miss: Miss, capture: Capture) -> tuple[Call, Captured]:
         """Capture a call that has no program yet, with as much dynamic state as its code allows.
@@ -152,68 +142,62 @@ class DynamicState:
         """
 
         dynamic, refused = self._changed(miss), frozenset[str | Path]()
-        held, result = self._with_held(miss, dynamic, capture)
+        call, result = self._opened(miss, dynamic, capture)
         if result is None:
-            result, constant = _with_most(miss.call, dynamic, capture)
-            held, refused = frozenset(), constant | held
-        if isinstance(result, Exception) and not hasattr(result, READ_ONCE):
-            other = miss.apart if miss.call.held else miss.call.with_held(frozenset(_outermost(Part(miss.call.structure))))
-            instead = _with_most(other, {}, capture)[0] if other is not miss.call else result
+            refused = call.held - miss.call.held | _dynamic_places(call).keys() - _dynamic_places(miss.call).keys()
+            call = miss.call
+            result, constant = _with_most(call, dynamic, capture)
+            refused |= constant
+        if isinstance(result, CaptureError) and not isinstance(result, UnknownIslandError) and not hasattr(result, READ_ONCE):
+            other = miss.apart if call.held else call.with_held(frozenset(outermost(Part(call.structure))))
+            instead = _with_most(other, {}, capture)[0] if other is not call else result
             if not isinstance(instead, Exception):
-                result, held = instead, other.held
+                call, result = other, instead
         if isinstance(result, Exception):
             try:
                 raise result
             finally:
                 del result  # its traceback holds this frame
-        self._constant |= refused
-        self._held = (self._held | held) - self._constant
-        places = {name for name in dynamic if isinstance(name, tuple)} - miss.call.array_places()
-        self._places = (self._places | places) - self._constant
+        self._keep(miss, call, dynamic, refused)
         return result
 
-    def _with_held(
-        self, miss: Miss, dynamic: Dynamic, capture: Capture
-    ) -> tuple[frozenset[Path], tuple[Call, Captured] | Exception | None]:
-        """Capture a call with containers in its arguments as state that have been taken apart so far.
+    def _keep(self, miss: Miss, call: Call, dynamic: Dynamic, refused: frozenset[str | Path]) -> None:
+        """Remember what of the arguments is open in a call that has been captured."""
+        self._constant |= refused
+        self._held = (self._held | call.held) - self._constant
+        declared = _dynamic_places(miss.apart)
+        for path, dims in _dynamic_places(call).items():
+            if dims != declared.get(path) and path not in self._constant:
+                self._sizes[path] = self._sizes.get(path, frozenset()) | dims
+        places = {name for name in dynamic if isinstance(name, tuple)} - miss.call.array_places()
+        written = self._written_arguments(miss, often=False)
+        self._places = (self._places | (places & written)) - self._constant
+        self._numbers = (self._numbers | (places - written)) - self._constant
+
+    def _opened(self, miss: Miss, dynamic: Dynamic, capture: Capture) -> tuple[Call, tuple[Call, Captured] | Exception | None]:
+        """Capture a call with more of its arguments open: containers that are state, and sizes of tensors.
 
         Returns:
-            Where they are, and the program, what can be captured but once, or ``None``: the containers have to be taken apart.
+            The call, and the program, what can be captured but once, or ``None``: there is nothing to open, or it cannot be.
         """
-        held = self._newly_held(miss)
-        call = miss.apart.with_held(self._held | held.keys()) if held else miss.call
-        if call.held == miss.call.held:
-            return frozenset(), None
-        names = [name for names in held.values() for name in names if name not in self._constant]
+        lists = containers(miss.call.structure, miss.differences, self._constant)
+        dims = {path: found for path, found in sizes(miss.differences).items() if path not in self._constant}
+        more = {path: dims.get(path, frozenset()) | self._sizes.get(path, frozenset()) for path in dims.keys() | self._sizes.keys()}
+        call = miss.apart.with_held(self._held | lists.keys()).with_sizes(more) if lists or dims else miss.call
+        if call.key == miss.call.key:
+            return call, None
+        names = [name for path in call.held for name in lists.get(path, ()) if name not in self._constant]
         for length in (LENGTH, ITEMS):
             result = _attempt(call, {**dynamic, **dict.fromkeys(names, length)}, capture)
             if not isinstance(result, Exception) or hasattr(result, READ_ONCE):
-                return frozenset(held), result
+                return call, result
             if not names:
                 break
-        return frozenset(held), None
-
-    def _newly_held(self, miss: Miss) -> dict[Path, list[str]]:
-        """Return the containers in the arguments that programs write or that are often others, with the names of lists in them that
-        are longer or shorter now.
-        """
-        counts, results = collections.Counter[Path](), dict[Path, list[str]]()
-        for captured, part, _ in miss.differences:
-            way = _way(Part(miss.call.structure), part.path)
-            place = next((one.path for one in way if _can_be_held(one)), None)
-            if place is None or place in self._constant or not isinstance(part.structure, HELD):
-                continue
-            inside = way[next(i for i, one in enumerate(way) if one.path == place) :]
-            counts[place] += 1 if counts[place] < _TWICE else 0
-            if any(_is_in(name, inside[0].name) for name in captured.written):
-                counts[place] = _TWICE
-            lists = (one.name for one in inside if isinstance(one.structure, ListOf))
-            results.setdefault(place, []).extend(itertools.islice(lists, 1))
-        return {place: names for place, names in results.items() if counts[place] >= _TWICE}
+        return call, None
 
     def _changed(self, miss: Miss) -> dict[str | Path, Dims]:
         """Return state that a program of this function writes and that is another now."""
-        places = (self._written_arguments(miss) | miss.call.array_places()) - self._constant
+        places = (self._written_arguments(miss) | self._numbers | miss.call.array_places()) - self._constant
         result: dict[str, Dims] = {}
         written = {name for _, captured in self._cache.items() for name in captured.written}
         often = collections.Counter[str]()
@@ -227,7 +211,7 @@ class DynamicState:
                 now = values[guard.source.index]
                 if guard.kind == "same" and is_plain(type(now)) and not guard.check(now):
                     _note_object(guard.source, values, written, result)
-                elif guard.source.name in captured.written or guard.kind == "array" or often[guard.source.name] >= _OFTEN:
+                elif guard.source.name in captured.written or guard.kind == "array" or often[guard.source.name] >= PROGRAMS:
                     _note(guard, now, result)
             if captured.guards.once:  # what has been taken from an iterator is gone: there is no second attempt
                 result = {name: dims for name, dims in result.items() if dims not in (LENGTH, ITEMS)}
@@ -236,20 +220,23 @@ class DynamicState:
         changed.update((name, dims) for name, dims in result.items() if name not in self._constant)
         return changed
 
-    def _written_arguments(self, miss: Miss) -> set[Path]:
-        """Return the places of numbers in the arguments that a program writes or that are often others, and are others now."""
-        results, often = set(self._places), collections.Counter[Path]()
-        for captured, part, before in miss.differences:
+    def _written_arguments(self, miss: Miss, often: bool = True) -> set[Path]:
+        """Return the places of numbers in the arguments that a program writes, or that are often others, and are others now."""
+        results, programs = set(self._places), collections.Counter[Path]()
+        for captured, part, before, _ in miss.differences:
             if _kind(part.structure) is not None and _kind(part.structure) is _kind(before):
-                often[part.path] += 1
-                if part.name in captured.written or often[part.path] >= _OFTEN:
+                programs[part.path] += 1
+                if part.name in captured.written or (often and programs[part.path] >= PROGRAMS):
                     results.add(part.path)
         return results | {path for part in _lists(Part(miss.call.structure)) for path in _together(part, results)}
 
 
-def _with_most(
-    call: Call, dynamic: Dynamic, capture: Capture
-) -> tuple[tuple[Call, Captured] | Exception, frozenset[str | Path]]:
+def _dynamic_places(call: Call) -> dict[Path, frozenset[int]]:
+    """Return the dynamic dimensions of the tensors in the arguments, by the places of these."""
+    return {path: call.dynamic_dims[position] for position, path in leaf_places(call) if call.dynamic_dims[position]}
+
+
+def _with_most(call: Call, dynamic: Dynamic, capture: Capture) -> tuple[tuple[Call, Captured] | Exception, frozenset[str | Path]]:
     """Capture a call with as much dynamic state as its code allows; gives what has to be constant, too."""
     result, refused = _attempt(call, dynamic, capture), frozenset[str | Path]()
     if isinstance(result, Exception) and LENGTH in dynamic.values() and not hasattr(result, READ_ONCE):
@@ -289,53 +276,6 @@ def _with_lists(call: Call, error: Exception, capture: Capture) -> tuple[Call, C
     names = () if hasattr(error, READ_ONCE) else getattr(error, LISTS, ())
     result = _attempt(call, dict.fromkeys(names, ITEMS), capture) if names else error
     return error if isinstance(result, Exception) else result
-
-
-def _differences(one: Any, other: Any, before: Part, now: Part) -> Iterator[tuple[Part, Structure]]:
-    """Yield the parts of the arguments that differ in the keys of two calls; a number that was an input makes no difference."""
-    a, b = before.structure, now.structure
-    if isinstance(a, Leaf) and isinstance(b, Leaf):
-        if one[1][a.index] != other[1][b.index]:
-            yield now, a
-    elif isinstance(a, Leaf) and isinstance(b, Const) and type(b.value) is one[1][a.index]:
-        return
-    elif isinstance(a, (Leaf, Const)) or type(a) is not type(b) or dataclasses.replace(a, items=()) != _without_parts(b):
-        if a != b:
-            yield now, a
-    elif len(before.parts()) != len(now.parts()):
-        yield now, a
-    else:
-        for old, new in zip(before.parts(), now.parts(), strict=True):
-            yield from _differences(one, other, old, new)
-
-
-def _without_parts(structure: Structure) -> Structure:
-    return structure if isinstance(structure, (Leaf, Const)) else dataclasses.replace(structure, items=())
-
-
-def _is_in(name: str, whole: str) -> bool:
-    """Tell whether the name of a place in the arguments is that of another one, or of something in it."""
-    return name == whole or name.startswith((f"{whole}[", f"{whole}."))
-
-
-def _can_be_held(part: Part) -> bool:
-    """Tell whether a part of the arguments is a container of the caller's; Python itself makes the dict of ``**kwargs``."""
-    return len(part.path) > 1 and isinstance(part.structure, HELD)
-
-
-def _outermost(part: Part) -> Iterator[Path]:
-    """Yield the places of the containers of the caller's in the arguments that are in no other, tuples aside."""
-    if _can_be_held(part):
-        yield part.path
-    else:
-        for inner in part.parts():
-            yield from _outermost(inner)
-
-
-def _way(part: Part, path: Path) -> list[Part]:
-    """Return the parts of the arguments that lead to a place, outside first."""
-    inside = next((inner for inner in part.parts() if path[: len(inner.path)] == inner.path), None)
-    return [part] if inside is None or part.path == path else [part, *_way(inside, path)]
 
 
 def _lists(part: Part) -> Iterator[Part]:

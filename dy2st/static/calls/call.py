@@ -7,7 +7,7 @@ constants. Dtypes, devices, sizes and constants are part of the key; sizes that 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -83,6 +83,18 @@ class Call:
         if not places or any(self.dynamic_dims) or any(isinstance(part, Shared) for part in walk(self.structure)):
             return self
         return _Holding(self, places).call()
+
+    def with_sizes(self, sizes: Mapping[Path, frozenset[int]]) -> Call:
+        """Return the same call with more dimensions of the tensors at some places of the arguments as dynamic ones."""
+        dims = [*self.dynamic_dims]
+        for position, path in _leaves(Part(self.structure)) if sizes else ():
+            leaf, more = self.leaves[position], sizes.get(path, frozenset())
+            if isinstance(leaf, torch.Tensor) and not leaf.is_nested and all(dim < leaf.dim() for dim in more):
+                dims[position] |= more
+        if dims == self.dynamic_dims:
+            return self
+        key = (self.structure, leaf_keys(self.leaves, dims), *self.key[2:])
+        return dataclasses.replace(self, dynamic_dims=dims, key=key)
 
     def with_inputs(self, places: Collection[Path]) -> Call:
         """Return the same call with what is at some places of the arguments as inputs: numbers, and arrays of NumPy."""
@@ -219,6 +231,11 @@ def _part_of(container: Any, step: Any) -> Any:
     if isinstance(container, (tuple, list)):
         return storage.plain(container)[step]
     return attributes(container).get(step)
+
+
+def leaf_places(call: Call) -> Iterator[tuple[int, Path]]:
+    """Yield the positions of the leaves of a call, with the places in the arguments where they stand."""
+    return _leaves(Part(call.structure))
 
 
 def _leaves(part: Part) -> Iterator[tuple[int, Path]]:

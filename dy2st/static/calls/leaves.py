@@ -88,6 +88,9 @@ def leaf_names(bound: inspect.BoundArguments, is_leaf: Callable[[Any], bool]) ->
     return results
 
 
+SIZES = 3
+"""Where in the key of a tensor its sizes are."""
+
 _PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 """Classes that tensors change between calls without another program: who asks for them is guarded."""
 
