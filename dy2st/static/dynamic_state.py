@@ -26,7 +26,7 @@ from dy2st.capture.outputs.captured import Captured
 from dy2st.capture.trace import LISTS, READ_ONCE
 from dy2st.capture.unconverted.island_calls import UnknownIslandError
 from dy2st.errors import CaptureError
-from dy2st.static.cache import Lookup, ProgramCache
+from dy2st.static.cache import Lookup, Mismatch, ProgramCache
 from dy2st.static.calls.call import Call, Part, Path, leaf_places
 from dy2st.static.varying_arguments import PROGRAMS, Difference, containers, differences, is_in, outermost, sizes
 from dy2st_runtime.ir.structure import Const, ListOf, Structure
@@ -200,13 +200,13 @@ class DynamicState:
         places = (self._written_arguments(miss) | self._numbers | miss.call.array_places()) - self._constant
         result: dict[str, Dims] = {}
         written = {name for _, captured in self._cache.items() for name in captured.written}
-        often = collections.Counter[str]()
-        for mismatch in self._cache.look_up(miss.call.with_inputs(places), miss.lookup).mismatches:
+        mismatches = self._cache.look_up(miss.call.with_inputs(places), miss.lookup).mismatches
+        often = collections.Counter(name for mismatch in mismatches for name in _others(mismatch))
+        for mismatch in mismatches:
             if mismatch.guard is None:
                 continue
             captured, values = mismatch.entry.captured, mismatch.values
             result.update(captured.dynamic_state)
-            often[mismatch.guard.source.name] += 1
             for guard in captured.guards:
                 now = values[guard.source.index]
                 if guard.kind == "same" and is_plain(type(now)) and not guard.check(now):
@@ -229,6 +229,13 @@ class DynamicState:
                 if part.name in captured.written or (often and programs[part.path] >= PROGRAMS):
                     results.add(part.path)
         return results | {path for part in _lists(Part(miss.call.structure)) for path in _together(part, results)}
+
+
+def _others(mismatch: Mismatch) -> set[str]:
+    """Return the names of what is another than a program was captured for."""
+    kinds = {"equal", "tensor", "keys", "contents"}
+    found = ((guard, mismatch.values[guard.source.index]) for guard in mismatch.entry.captured.guards if guard.kind in kinds)
+    return {guard.source.name for guard, now in found if not guard.check(now)}
 
 
 def _dynamic_places(call: Call) -> dict[Path, frozenset[int]]:

@@ -306,7 +306,6 @@ def test_a_number_that_becomes_another_kind() -> None:
 
 GROWING: dict[str, tuple[Any, Callable[[], Any], str]] = {
     "dict": (lambda e, x: e.update({len(e): x}) or x, dict, "'e'"),
-    "tensor": (lambda e, x: e.update(c=torch.cat([e["c"], x])) or x, lambda: {"c": X}, "\"e['c']\""),
     "step": (lambda e, x: e.update(n=e["n"] + 1) or x.repeat(27720).hsplit(e["n"])[0], lambda: {"n": 0}, "\"e['n']\""),
 }
 
