@@ -5,7 +5,7 @@
     scale: 0.1, 0.2, 0.4                    the number is an input
 
 The first programs are captured for what they are given. One that writes to a container, and finds it changed at the next call, is
-followed by one that takes any; else it takes a few calls to tell what varies from what has a few values.
+followed by one that takes any; else it takes one program more to tell what varies from what has two values.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from dy2st.static.calls.call import HELD, Part, Path
 from dy2st.static.calls.leaves import SIZES
 from dy2st_runtime.ir.structure import Const, Leaf, ListOf, Structure
 
-_PROGRAMS_OF_CONTAINERS = 2
-"""So many programs for other contents of one container have to be there before it is followed as state is."""
-PROGRAMS = 3
-"""So many programs for other values of one number or size have to be there before it is an input."""
+PROGRAMS = 2
+"""So many programs have to be there for other contents of one container, or another value of one number or size, before it is left
+open.
+"""
 
 
 class Difference(NamedTuple):
@@ -112,7 +112,7 @@ def containers(root: Structure, found: Sequence[Difference], apart: Collection[A
             written.add(place)
         lists = (one.name for one in way[first:] if isinstance(one.structure, ListOf))
         results.setdefault(place, []).extend(itertools.islice(lists, 1))
-    wanted = {place for place, captured_for in programs.items() if len(captured_for) >= _PROGRAMS_OF_CONTAINERS}
+    wanted = {place for place, captured_for in programs.items() if len(captured_for) >= PROGRAMS}
     return {place: names for place, names in results.items() if place in written | wanted}
 
 
