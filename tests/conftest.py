@@ -19,6 +19,7 @@ from dy2st.static import programs
 from dy2st_runtime.ir.program import Program
 from dy2st_runtime.passes.application import Pass, apply_passes
 from dy2st_runtime.passes.pipeline import optimize
+from tests.devices import seed
 
 # Torch describes what it traces, with tracebacks, as long as its log has a handler; those of pytest would get nothing but that.
 logging.getLogger("torch.__trace").addHandler = lambda hdlr: None  # type: ignore[method-assign]
@@ -61,7 +62,7 @@ def pytest_collection_finish() -> None:
 def reproducible() -> Iterator[None]:
     dtype = torch.get_default_dtype()
     grad = torch.is_grad_enabled()
-    torch.manual_seed(0)
+    seed(0)
     yield
     torch.set_default_dtype(dtype)
     torch.set_grad_enabled(grad)

@@ -25,6 +25,13 @@ def moved(value: Any) -> Any:
     return tree_map(lambda leaf: leaf.to(DEVICE) if isinstance(leaf, torch.Tensor) else leaf, value)
 
 
+def seed(number: int) -> None:
+    """Seed the random generators of the CPU and of the device: ``torch.manual_seed`` keeps a stack for each device that is absent."""
+    torch.default_generator.manual_seed(number)
+    if torch.cuda.is_available():
+        torch.cuda.manual_seed_all(number)
+
+
 def random_state() -> torch.Tensor:
     """Return the states of the random generators of the CPU and of the device."""
     state = torch.get_rng_state()

@@ -22,7 +22,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 import dy2st
 from dy2st_runtime import executors
-from tests.devices import is_about_devices, moved, random_state
+from tests.devices import is_about_devices, moved, random_state, seed
 
 _asked = os.environ.get("DY2ST_BACKEND")
 EXECUTORS = (_asked,) if _asked else ("native", "python")
@@ -113,7 +113,7 @@ def observe(function: Any, call: Any) -> Outcome:
         What it did.
     """
     args = _fresh(call if isinstance(call, tuple) else (call,))
-    torch.manual_seed(0)
+    seed(0)
     leaves = [leaf for leaf in tree_leaves(args) if isinstance(leaf, torch.Tensor)]
     result, error = None, None
     printed = io.StringIO()

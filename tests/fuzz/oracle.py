@@ -44,7 +44,7 @@ from torch.utils._pytree import tree_leaves
 
 import dy2st
 from dy2st.capture.values.signals import Signal
-from tests.devices import DEVICE, is_about_devices, moved, random_state
+from tests.devices import DEVICE, is_about_devices, moved, random_state, seed
 from tests.fuzz import classes
 from tests.fuzz.grammar import Program
 from tests.oracle import same
@@ -208,7 +208,7 @@ def _quiet() -> Iterator[io.StringIO]:
 
 def _observe(target: Any, program: Program, call: Call, file: str) -> _Seen:
     arguments, leaves = _arguments(program, call)
-    torch.manual_seed(0)
+    seed(0)
     result, error, backward = None, None, None
     with _quiet() as printed:
         try:

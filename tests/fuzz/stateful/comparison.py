@@ -13,6 +13,7 @@ import torch
 
 import dy2st
 from dy2st.capture.values.signals import Signal
+from tests.devices import seed
 from tests.fuzz.oracle import Kind, Verdict, _quiet, _refused, _trace, _unload, load, without_grad_fn
 from tests.fuzz.stateful.picture import Numbers, Picture
 from tests.fuzz.stateful.program import Call, Program
@@ -36,7 +37,7 @@ class World:
     """
 
     def __init__(self, program: Program) -> None:
-        torch.manual_seed(0)
+        seed(0)
         self.module = load(program.source)
         self.space = self.module.__dict__
         self.numbers = Numbers()
@@ -46,7 +47,7 @@ class World:
 
     def change(self, call: Call) -> str:
         """Do what happens before a call; the words of an exception if it fails."""
-        torch.manual_seed(1)
+        seed(1)
         try:
             for line in call.before:
                 exec(line, self.space)
@@ -94,7 +95,7 @@ def _function(target: Any) -> types.FunctionType:
 
 def outcome(target: Any, arguments: Given, call: Call) -> tuple[Any, BaseException | None, str]:
     """The result of a call, its exception, and what it prints."""
-    torch.manual_seed(0)
+    seed(0)
     mode = eval(call.mode) if call.mode else contextlib.nullcontext()
     with _quiet() as printed, mode:
         try:
