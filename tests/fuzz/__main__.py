@@ -27,7 +27,7 @@ from tests.fuzz.grammar import Grammar, Program, write
 from tests.fuzz.metamorphic import NAMES, transformed
 from tests.fuzz.oracle import Kind, Verdict, judge
 from tests.fuzz.reduce import reduced
-from tests.fuzz.stateful import aliasing, arrays, generate, keeping, oracle, orders, records, reduction
+from tests.fuzz.stateful import aliasing, arrays, generate, keeping, oracle, orders, records, reduction, varying
 from tests.fuzz.stateful.program import Program as Stateful
 from tests.fuzz.wide import Wide
 
@@ -63,6 +63,7 @@ WRITERS = {
     "arrays": arrays.write,
     "orders": orders.write,
     "records": records.write,
+    "varying": varying.write,
 }
 """What writes programs with state, by the option that asks for them."""
 
@@ -250,6 +251,7 @@ def main() -> None:
     parser.add_argument("--aliases", action="store_true", help="small ones with state, that rebind and write containers in loops")
     parser.add_argument("--arrays", action="store_true", help="small ones with arrays of NumPy as arguments and state")
     parser.add_argument("--orders", action="store_true", help="small ones with state, whose keys and attributes come and go")
+    parser.add_argument("--varying", action="store_true", help="small ones whose arguments are others at each call")
     parser.add_argument("--records", action="store_true", help="small ones with state, whose lists of objects grow and shrink")
     parser.add_argument("--backend", choices=backends.NAMES, help="run them there, and compare up to rounding")
     parser.add_argument("--uncompiled", action="store_true", help="for inductor: PyTorch runs the graphs that it would compile")

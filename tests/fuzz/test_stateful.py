@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.fuzz.oracle import Kind, Verdict
-from tests.fuzz.stateful import aliasing, arrays, generate, keeping, oracle, orders, records
+from tests.fuzz.stateful import aliasing, arrays, generate, keeping, oracle, orders, records, varying
 from tests.fuzz.stateful.picture import Numbers, Picture
 from tests.fuzz.stateful.program import Call, Program
 from tests.fuzz.stateful.reduction import reduced, script
@@ -103,6 +103,18 @@ def test_programs_with_lists_of_objects_run_and_ask_which_is_which():
 @pytest.mark.parametrize("number", range(8))
 def test_a_program_with_lists_of_objects_does_the_same_or_is_refused(number: int) -> None:
     same_or_refused(records.write(f"ci-{number}"), "native", "python")
+
+
+def test_programs_with_arguments_that_vary_run():
+    programs = [varying.write(f"valid-{number}") for number in range(60)]
+    assert sum(oracle.valid(program) for program in programs) > 50
+    for text in (".append(", " is ", "sorted(", "[k for h, k in", ".log", "torch.cat(", "for _ in range(", "return"):
+        assert any(text in program.source for program in programs), text
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_a_program_with_arguments_that_vary_does_the_same_or_is_refused(number: int) -> None:
+    same_or_refused(varying.write(f"ci-{number}"), "native", "python")
 
 
 class Other:
