@@ -108,7 +108,7 @@ def test_a_program_with_lists_of_objects_does_the_same_or_is_refused(number: int
 def test_programs_with_arguments_that_vary_run():
     programs = [varying.write(f"valid-{number}") for number in range(60)]
     assert sum(oracle.valid(program) for program in programs) > 50
-    for text in (".append(", " is ", "sorted(", ".log", ".shape[0]", "for t in ", "    return "):
+    for text in (".append(", " is ", "sorted(", ".log", "for t in ", "    return "):
         assert any(text in program.source for program in programs), text
 
 
