@@ -119,11 +119,12 @@ class DynamicState:
     def miss(self, call: Call, lookup: Lookup) -> Miss:
         """Return what is known of a call that a lookup has found no program for."""
         apart, call = call, call.with_held(self._held).with_sizes(self._sizes)
+        now = self.taken(call, self._numbers).key
         found = [
             difference
             for key, captured in self._cache.items()
-            if key[2:] == call.key[2:]
-            for difference in differences(captured, key, call.key)
+            if key[2:] == now[2:]
+            for difference in differences(captured, key, now)
         ]
         return Miss(call, apart, lookup, found)
 
@@ -184,7 +185,7 @@ class DynamicState:
         dims = {path: found for path, found in sizes(miss.differences).items() if path not in self._constant}
         more = {path: dims.get(path, frozenset()) | self._sizes.get(path, frozenset()) for path in dims.keys() | self._sizes.keys()}
         call = miss.apart.with_held(self._held | lists.keys()).with_sizes(more) if lists or dims else miss.call
-        if call.key == miss.call.key:
+        if call.held == miss.call.held and call.dynamic_dims == miss.call.dynamic_dims:
             return call, None
         names = [name for path in call.held for name in lists.get(path, ()) if name not in self._constant]
         for length in (LENGTH, ITEMS):

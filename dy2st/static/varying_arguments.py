@@ -16,6 +16,8 @@ import itertools
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from dy2st.capture.outputs.captured import Captured
 from dy2st.static.calls.call import HELD, Part, Path
 from dy2st.static.calls.leaves import SIZES
@@ -73,7 +75,9 @@ def _without_parts(structure: Structure) -> Structure:
 
 
 def _sizes(one: Any, other: Any) -> frozenset[int]:
-    """Return the dimensions in which the sizes in the keys of two tensors differ, where nothing else in them does."""
+    """Return the dimensions in which the sizes in the keys of two tensors or arrays differ, where nothing else in them does."""
+    if type(one) is type(other) is tuple and one[0] is other[0] is np.ndarray:
+        return _sizes(one[1], other[1])
     if type(one) is not tuple or type(other) is not tuple or len(one) != len(other):
         return frozenset()
     places = [place for place, (a, b) in enumerate(zip(one, other)) if a != b]

@@ -7,6 +7,7 @@ import dataclasses
 import enum
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -434,6 +435,18 @@ def test_sizes_of_modules():
     norm, layer = nn.BatchNorm1d(3), nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
     agree(lambda: world(module(nn.BatchNorm1d(3)), [(x,) for x in tensors(*((n, 3) for n in [4, 7, 2, 9, 5, 1, 12]))], norm))
     agree(lambda: world(module(layer), [(x,) for x in tensors(*((2, n, 8) for n in [4, 7, 2, 9, 5, 1, 12]))]), programs=3)
+
+
+def test_sizes_of_arrays():
+    def f(a):
+        a[:1] = 5
+        return torch.from_numpy(a * 2).sum() if a.sum() > 0 else torch.zeros(())
+
+    def make():
+        arrays = [np.arange(n, dtype=np.float32) - 2 for n in SIZES]
+        return world(f, [(a,) for a in arrays], arrays)
+
+    agree(make, programs=3)
 
 
 def test_past_keys_and_values():

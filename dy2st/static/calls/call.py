@@ -85,12 +85,12 @@ class Call:
         return _Holding(self, places).call()
 
     def with_sizes(self, sizes: Mapping[Path, frozenset[int]]) -> Call:
-        """Return the same call with more dimensions of the tensors at some places of the arguments as dynamic ones."""
+        """Return the same call with more dimensions of the tensors and arrays at some places of the arguments as dynamic ones."""
         dims = [*self.dynamic_dims]
         for position, path in _leaves(Part(self.structure)) if sizes else ():
             leaf, more = self.leaves[position], sizes.get(path, frozenset())
-            if isinstance(leaf, torch.Tensor) and not leaf.is_nested and all(dim < leaf.dim() for dim in more):
-                dims[position] |= more
+            if isinstance(leaf, np.ndarray) or (isinstance(leaf, torch.Tensor) and not leaf.is_nested):
+                dims[position] |= {dim for dim in more if dim < leaf.ndim}
         if dims == self.dynamic_dims:
             return self
         key = (self.structure, leaf_keys(self.leaves, dims), *self.key[2:])
