@@ -46,6 +46,10 @@ Capture = Callable[[Call, Mapping[str, Dims]], Captured]
 """Captures a call, given the dynamic state."""
 
 
+_Tried = tuple[Call, Captured] | Exception
+"""A call as a program takes it, and the program; or why there is none."""
+
+
 class Miss(NamedTuple):
     """A call that has no program, and what is known of why.
 
@@ -142,13 +146,11 @@ class DynamicState:
             Exception: what ``capture`` raises where all state is constant.
         """
 
-        dynamic, refused = self._changed(miss), frozenset[str | Path]()
-        call, result = self._opened(miss, dynamic, capture)
+        dynamic = self._changed(miss)
+        call, result, refused = self._opened(miss, dynamic, capture)
+        constant = frozenset[str | Path]()
         if result is None:
-            refused = call.held - miss.call.held | _dynamic_places(call).keys() - _dynamic_places(miss.call).keys()
-            call = miss.call
             result, constant = _with_most(call, dynamic, capture)
-            refused |= constant
         if isinstance(result, CaptureError) and not isinstance(result, UnknownIslandError) and not hasattr(result, READ_ONCE):
             other = miss.apart if call.held else call.with_held(frozenset(outermost(Part(call.structure))))
             instead = _with_most(other, {}, capture)[0] if other is not call else result
@@ -159,7 +161,7 @@ class DynamicState:
                 raise result
             finally:
                 del result  # its traceback holds this frame
-        self._keep(miss, call, dynamic, refused)
+        self._keep(miss, call, dynamic, constant | refused)
         return result
 
     def _keep(self, miss: Miss, call: Call, dynamic: Dynamic, refused: frozenset[str | Path]) -> None:
@@ -175,26 +177,37 @@ class DynamicState:
         self._places = (self._places | (places & written)) - self._constant
         self._numbers = (self._numbers | (places - written)) - self._constant
 
-    def _opened(self, miss: Miss, dynamic: Dynamic, capture: Capture) -> tuple[Call, tuple[Call, Captured] | Exception | None]:
+    def _opened(self, miss: Miss, dynamic: Dynamic, capture: Capture) -> tuple[Call, _Tried | None, frozenset[Path]]:
         """Capture a call with more of its arguments open: containers that are state, and sizes of tensors.
 
         Returns:
-            The call, and the program, what can be captured but once, or ``None``: there is nothing to open, or it cannot be.
+            The call; the program, what can be captured but once, or ``None``, where nothing is opened; and what cannot be opened.
         """
         lists = containers(miss.call.structure, miss.differences, self._constant)
         dims = {path: found for path, found in sizes(miss.differences).items() if path not in self._constant}
-        more = {path: dims.get(path, frozenset()) | self._sizes.get(path, frozenset()) for path in dims.keys() | self._sizes.keys()}
-        call = miss.apart.with_held(self._held | lists.keys()).with_sizes(more) if lists or dims else miss.call
-        if call.held == miss.call.held and call.dynamic_dims == miss.call.dynamic_dims:
-            return call, None
-        names = [name for path in call.held for name in lists.get(path, ()) if name not in self._constant]
-        for length in (LENGTH, ITEMS):
-            result = _attempt(call, {**dynamic, **dict.fromkeys(names, length)}, capture)
-            if not isinstance(result, Exception) or hasattr(result, READ_ONCE):
-                return call, result
-            if not names:
+        wanted, opened, result = [*lists, *dims], list[Path](), None
+        for places in (wanted, *([place] for place in wanted if len(wanted) > 1)) if wanted else ():
+            call = self._with_open(miss, {place: dims.get(place) for place in [*opened, *places]})
+            names = [name for place in call.held for name in lists.get(place, ()) if name not in self._constant]
+            for length in (LENGTH, ITEMS)[: 2 if names else 1]:
+                tried = _attempt(call, {**dynamic, **dict.fromkeys(names, length)}, capture)
+                if hasattr(tried, READ_ONCE):
+                    return call, tried, frozenset()
+                if not isinstance(tried, Exception):
+                    opened, result = [*opened, *places], tried
+                    break
+            if opened == wanted:
                 break
-        return call, None
+        return self._with_open(miss, {place: dims.get(place) for place in opened}), result, frozenset(wanted).difference(opened)
+
+    def _with_open(self, miss: Miss, places: Mapping[Path, frozenset[int] | None]) -> Call:
+        """Return a call with more containers as state, and more dimensions of the tensors at some places open."""
+        held = {place for place, dims in places.items() if dims is None}
+        more = {
+            path: (places.get(path) or frozenset()) | self._sizes.get(path, frozenset())
+            for path in places.keys() | self._sizes.keys()
+        }
+        return miss.apart.with_held(self._held | held).with_sizes(more)
 
     def _changed(self, miss: Miss) -> dict[str | Path, Dims]:
         """Return state that a program of this function writes and that is another now."""
@@ -244,7 +257,7 @@ def _dynamic_places(call: Call) -> dict[Path, frozenset[int]]:
     return {path: call.dynamic_dims[position] for position, path in leaf_places(call) if call.dynamic_dims[position]}
 
 
-def _with_most(call: Call, dynamic: Dynamic, capture: Capture) -> tuple[tuple[Call, Captured] | Exception, frozenset[str | Path]]:
+def _with_most(call: Call, dynamic: Dynamic, capture: Capture) -> tuple[_Tried, frozenset[str | Path]]:
     """Capture a call with as much dynamic state as its code allows; gives what has to be constant, too."""
     result, refused = _attempt(call, dynamic, capture), frozenset[str | Path]()
     if isinstance(result, Exception) and LENGTH in dynamic.values() and not hasattr(result, READ_ONCE):
@@ -257,7 +270,7 @@ def _with_most(call: Call, dynamic: Dynamic, capture: Capture) -> tuple[tuple[Ca
     return result, refused
 
 
-def _attempt(call: Call, dynamic: Dynamic, capture: Capture) -> tuple[Call, Captured] | Exception:
+def _attempt(call: Call, dynamic: Dynamic, capture: Capture) -> _Tried:
     """Capture a call, or tell why that cannot be; what is raised has passed then, and is no context of what comes later."""
     described = call.with_inputs({place for place in dynamic if isinstance(place, tuple)})
     try:
@@ -266,7 +279,7 @@ def _attempt(call: Call, dynamic: Dynamic, capture: Capture) -> tuple[Call, Capt
         return error
 
 
-def _largest(call: Call, dynamic: Dynamic, capture: Capture) -> tuple[tuple[Call, Captured] | Exception, frozenset[str | Path]]:
+def _largest(call: Call, dynamic: Dynamic, capture: Capture) -> tuple[_Tried, frozenset[str | Path]]:
     """Capture a call with the state as constants that cannot be dynamic; gives that, too."""
     result = _attempt(call, {}, capture)
     if isinstance(result, Exception) or result[1].guards.once or len(dynamic) == 1:
@@ -279,7 +292,7 @@ def _largest(call: Call, dynamic: Dynamic, capture: Capture) -> tuple[tuple[Call
     return result, frozenset(dynamic.keys() - taken.keys())
 
 
-def _with_lists(call: Call, error: Exception, capture: Capture) -> tuple[Call, Captured] | Exception:
+def _with_lists(call: Call, error: Exception, capture: Capture) -> _Tried:
     """Capture a call that cannot be with the objects in lists as they are, of which there are too many; gives why it cannot."""
     names = () if hasattr(error, READ_ONCE) else getattr(error, LISTS, ())
     result = _attempt(call, dict.fromkeys(names, ITEMS), capture) if names else error
