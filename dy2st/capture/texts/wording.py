@@ -132,7 +132,7 @@ def sized(session: Session, given: Any) -> Any:
 
 
 def _list_of_objects(session: Session, value: Any) -> list[Any] | None:
-    """Return a list of the program in which there are objects that say themselves how they are shown: what is in them now counts."""
+    """Return a list of the program with objects in it that say themselves how they are shown: what is in them now counts."""
     known = value if isinstance(value, RuntimeList) else session.lists.of(value)
     return known.items if known is not None and _says_itself(known.element) else None
 
