@@ -135,7 +135,7 @@ class Recorder:
         return where and what and _is_made_as(last.args[1], builder.left(outputs))
 
 
-_MAKING = (control.item_make, control.item_choose, control.item_owner, scalars.where, operator.eq)
+_MAKING = (control.item_make, control.item_choose, control.item_owner, control.format_, scalars.where, operator.eq)
 
 
 def _is_made_as(one: Any, other: Any) -> bool:
