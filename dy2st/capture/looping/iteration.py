@@ -18,14 +18,21 @@ from dy2st.capture.branching.assertions import check
 from dy2st.capture.branching.branch import capture_if
 from dy2st.capture.containers import lists, ranges
 from dy2st.capture.containers.iterables import Columns, RuntimeIterable, Stream
-from dy2st.capture.containers.runtime_iterables import as_it_is, as_runtime, iterator_of, of_range
+from dy2st.capture.containers.runtime_iterables import (
+    Watched,
+    WatchedDeque,
+    as_it_is,
+    as_runtime,
+    is_watchable,
+    iterator_of,
+    of_range,
+)
 from dy2st.capture.environment.users_code import has_own
 from dy2st.capture.looping import iterators
 from dy2st.capture.looping.iterators import over
 from dy2st.capture.looping.loop import try_loop
 from dy2st.capture.looping.positions import capture_positions, nothing
 from dy2st.capture.looping.unrolled import Flat, Rest, capture_rest, going_on, guarded, over_steps, rest_of_list
-from dy2st.capture.looping.watched import Watched, WatchedDeque, is_watchable
 from dy2st.capture.raising import rests
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, current, need
