@@ -26,7 +26,7 @@ from dy2st.capture.writes.places import CellPlace, ItemPlace
 from dy2st_runtime.analyses.purity import may_fail
 from dy2st_runtime.call.on_raise import is_repeatable
 from dy2st_runtime.ir.program import Location, Program
-from dy2st_runtime.primitives import control
+from dy2st_runtime.primitives import control, scalars
 
 _local = threading.local()
 
@@ -135,11 +135,11 @@ class Recorder:
         return where and what and _is_made_as(last.args[1], builder.left(outputs))
 
 
-_MAKING = (control.item_make, control.item_choose, control.item_owner)
+_MAKING = (control.item_make, control.item_choose, control.item_owner, control.format_, scalars.where, operator.eq)
 
 
 def _is_made_as(one: Any, other: Any) -> bool:
-    """Tell whether operations give the same: those that make objects of what they have are recorded at each description."""
+    """Tell whether operations give the same: those that make objects, and tags, are recorded at each description."""
     if isinstance(one, fx.Node) and isinstance(other, fx.Node) and one is not other:
         return one.target is other.target and one.target in _MAKING and _is_made_as(one.args, other.args)
     if isinstance(one, tuple) and isinstance(other, tuple):

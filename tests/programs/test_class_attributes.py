@@ -284,6 +284,50 @@ def given_by_the_metaclass() -> World:
     return World(f, [], steps(C, states=(N, P, N)))
 
 
+@case(2)
+def counted_beside_that_of_a_base() -> World:
+    class Base:
+        made = 0
+
+        def __init__(self):
+            Base.made += 1
+
+    class Derived(Base):
+        made = 0
+
+        def __init__(self):
+            super().__init__()
+            Derived.made += 1
+
+    def f(x):
+        Derived()
+        return x * Derived.made + Base.made
+
+    return World(f, [], steps(Base, Derived, states=(P, N, P, N, P)))
+
+
+@case(3)
+def read_beside_that_of_a_base() -> World:
+    class Base:
+        limit, scale = 1, 2.0
+
+    class Derived(Base):
+        limit, scale = 5, 0.5
+
+    o = Derived()
+
+    def f(x):
+        Base.limit = 0
+        if x.sum() > 0:
+            Base.scale = 3.0
+        return x * Derived.limit, x * Derived.scale, o.limit, o.scale
+
+    def changed():
+        Derived.limit = 9
+
+    return World(f, [o], steps(Base, Derived, states=(P, N, P, (changed, P), N)))
+
+
 @pytest.mark.parametrize(("make", "programs"), CASES, ids=lambda value: getattr(value, "__name__", ""))
 def test_attributes_of_classes_are_written_and_read_as_in_eager(make, programs):
     agree(make, programs=programs)

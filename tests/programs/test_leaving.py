@@ -356,3 +356,40 @@ def test_what_numpy_computes_runs_again_after_a_failure(monkeypatch: pytest.Monk
     monkeypatch.setattr(trace, "_capture", lambda *given: captures.append(given[0].leaves_always) or capture(*given))
     check(Net, [DOWN, UP, DOWN, UP])
     assert not any(captures)  # the program does nothing that a second run would do again
+
+
+class LeavesFunctions(Box):
+    def forward(self, x, n):
+        def step(v):
+            return v + n
+
+        self.step = step
+        if n > 0:
+            self.calls += 1
+        else:
+            self.calls += int(x.max() > 0)
+        return x[n] + len(self.table)
+
+
+class LeavesChosen(Box):
+    """Has dicts that hold some keys on some ways only, before each operation that may fail."""
+
+    def forward(self, x, n):
+        n = n.item()
+        done = 0
+        while done < n and x.sum() > -4:
+            done += 1
+            if n > 1:
+                self.table.update({("high" if x.max() > self.seen.min() else "low"): x})
+            else:
+                self.calls += n
+        for _ in range(self.calls % 3):
+            if x.sum() > 2:
+                break
+            self.last = (n, self.table.get("low", x))
+        return x[n]
+
+
+@pytest.mark.parametrize("kind", [LeavesFunctions, LeavesChosen])
+def test_what_is_left_is_recorded_once_where_nothing_is_written_since(kind):
+    check(kind, [(UP, torch.tensor(n)) for n in (0, 1)] + [(DOWN, torch.tensor(n)) for n in (1, 0, 2)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import copy
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 from torch import nn
 
 import dy2st
+from tests.worlds import agree, called
 
 
 class Inner(nn.Module):
@@ -172,3 +174,44 @@ def test_each_call_makes_another():
     layer.register_forward_hook(lambda *_: torch.zeros(1))
     assert layer(torch.ones(2, 3)).item() == 0
     assert results[0][0](torch.ones(2, 3)).shape == (2, 3)
+
+
+class Counted(nn.Module):
+    def __init__(self, count):
+        super().__init__()
+        self.count = count
+        self.scale = torch.ones(2)
+
+
+def alone(x):
+    if x.sum() > 0:
+        return Counted(1)
+
+
+def within_others(x):
+    if x.sum() > 0:
+        return collections.deque([[Counted(1), {"last": Counted(x.sum().item())}]])
+    return x
+
+
+def with_more_on_some_ways(x):
+    made = None
+    if x.sum() > 0:
+        made = Counted(2)
+        if x.sum() > 3:
+            made.more = Counted(3)
+            made.register_buffer("seen", x)
+    return made, x
+
+
+def kept(x):
+    made = nn.Identity()
+    if x.sum() > 0:
+        made.inner = Counted(x.sum().item())
+    return [made]
+
+
+@pytest.mark.parametrize("function", [alone, within_others, with_more_on_some_ways, kept])
+def test_modules_are_made_on_some_ways_only(function):
+    values = (torch.ones(2), -torch.ones(2), torch.full((2,), 3.0), torch.zeros(2))
+    agree(lambda: called(function, [], *values), programs=1)

@@ -283,3 +283,45 @@ def counted_with_names(s, x, a, b):
 
 def test_a_counter_takes_counts_given_as_keywords():
     run(counted_with_names, tables)
+
+
+class Slot:
+    def __init__(self, value=None):
+        self.value, self.names, self.under = value, set(), {}
+
+
+class Pair:
+    __slots__ = ("inner", "names")
+
+    def __init__(self):
+        self.inner, self.names = Slot(), set()
+
+
+def kept_in_objects(kind):
+    def world():
+        queue, log = collections.deque([kind()], maxlen=3), []
+
+        def program(x, n):
+            n = n.item()
+            if x.sum() > 0:
+                queue.appendleft(kind())
+            pairs = []
+            for i in range(n):
+                slot = Slot(x)
+                slot.names.add(i)
+                slot.under[n] = i
+                log.append(slot)
+                pair = Pair()
+                pair.inner.names.add(n + i)
+                pairs.append([pair, {"inner": pair.inner}])
+            return pairs
+
+        steps = ((0, 0), (1, 2), (1, 0), (-1, 1), (1, 3), (1, 0))
+        return World(program, [queue, log], [lambda f, k=k, n=n: f(x() * k, torch.tensor(n)) for k, n in steps])
+
+    return world
+
+
+@pytest.mark.parametrize("kind", [Slot, Pair])
+def test_sets_and_dicts_are_those_of_python_in_objects_in_lists(kind):
+    agree(kept_in_objects(kind))

@@ -12,8 +12,10 @@ import pytest
 import torch
 
 import dy2st
+from tests import worlds
 from tests.oracle import agree
 from tests.programs.values import vec
+from tests.worlds import World
 
 VALUES = [vec(5), vec(0.5), vec(40)]
 
@@ -214,3 +216,51 @@ def test_refused_texts_are_reported_with_the_users_file(use):
     with pytest.raises(dy2st.CaptureError, match=REFUSED[use]) as caught:
         static(VALUES[0])
     assert f'File "{__file__}"' in str(caught.value)
+
+
+class Stock:
+    def __init__(self, name: str, left: int) -> None:
+        self.name, self.left = name, left
+
+    def __repr__(self) -> str:
+        return f"{self.name}x{self.left}"
+
+
+def sold_while_listed() -> World:
+    stock, sold, shelf = Stock("nut", 20), [], {"now": 0}
+
+    def f(n):
+        n = n.item()
+        taken, pairs, shelves = [], [], []
+        for i in range(n):
+            taken.append(stock)
+            pairs.append((stock, i))
+            shelves.append(shelf)
+        stock.left -= n
+        shelf["now"] = n
+        if n > 2:
+            sold.append(stock)
+        return str(taken), "%8r" % (pairs,), f"{shelves!r:>30}", repr(sold), ascii(taken)
+
+    return World(f, [stock, sold], [lambda f, n=n: f(torch.tensor(n)) for n in (0, 1, 3, 2, 4, 0)])
+
+
+def renamed_while_listed() -> World:
+    record = Fields(1, "a")
+
+    def f(n):
+        n = n.item()
+        made = [record]
+        for i in range(n):
+            made.append(Fields(i, record))
+        record.loss = record.loss + "b"
+        for one in made:
+            one.n += 1
+        return str(made), f"{made[-1]}", [repr(one) for one in made]
+
+    return World(f, [record], [lambda f, n=n: f(torch.tensor(n)) for n in (0, 1, 3, 2)])
+
+
+@pytest.mark.parametrize("make", [sold_while_listed, renamed_while_listed])
+def test_lists_show_their_objects_as_they_are_by_then(make):
+    worlds.agree(make)

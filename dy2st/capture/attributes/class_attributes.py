@@ -127,9 +127,12 @@ def is_written(session: Session, kinds: Iterable[type], name: str) -> bool:
 
 
 def was_written(session: Session, value: Any, name: str) -> bool:
-    """Tell whether the captured code has written an attribute of an object, or that of its class."""
-    kinds = (value, *value.__mro__) if isinstance(value, type) else type(value).__mro__
-    return session.blocks.was_written(AttributePlace(value, name).key) or is_written(session, kinds, name)
+    """Tell whether the captured code has written an attribute of an object, or that of the class which gives it."""
+    if session.blocks.was_written(AttributePlace(value, name).key):
+        return True
+    kinds = value.__mro__ if isinstance(value, type) else type(value).__mro__
+    holder = next((place for place, kind in enumerate(kinds) if name in vars(kind)), len(kinds))
+    return is_written(session, kinds[: holder + 1], name)
 
 
 def read_classes(session: Session, kinds: Iterable[type], name: str) -> None:

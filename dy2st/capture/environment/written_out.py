@@ -36,6 +36,11 @@ def first_or(values: Iterable[Any], default: Any) -> Any:
     return default
 
 
+def list_text(items: Any, shown: Callable[[Any], str]) -> str:
+    """Return ``repr(items)`` or ``ascii(items)`` of a list."""
+    return "[" + ", ".join([shown(item) for item in items]) + "]"
+
+
 class Items:
     """The iterator of a list or tuple that a branch makes, of which a tensor decides which items are left."""
 

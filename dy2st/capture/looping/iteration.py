@@ -7,7 +7,7 @@ loop of the program: position ``k`` runs from 0, the item is looked up by positi
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -18,7 +18,15 @@ from dy2st.capture.branching.assertions import check
 from dy2st.capture.branching.branch import capture_if
 from dy2st.capture.containers import lists, ranges
 from dy2st.capture.containers.iterables import Columns, RuntimeIterable, Stream
-from dy2st.capture.containers.runtime_iterables import as_it_is, as_runtime, iterator_of, of_range
+from dy2st.capture.containers.runtime_iterables import (
+    Watched,
+    WatchedDeque,
+    as_it_is,
+    as_runtime,
+    is_watchable,
+    iterator_of,
+    of_range,
+)
 from dy2st.capture.environment.users_code import has_own
 from dy2st.capture.looping import iterators
 from dy2st.capture.looping.iterators import over
@@ -28,7 +36,7 @@ from dy2st.capture.looping.unrolled import Flat, Rest, capture_rest, going_on, g
 from dy2st.capture.raising import rests
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, current, need
-from dy2st.capture.values.abstract_objects import contents
+from dy2st.capture.values.abstract_objects import AbstractDeque, contents
 from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, TaggedUnion
 from dy2st.capture.writes.places import ItemPlace
@@ -97,7 +105,10 @@ def capture_for(iterable: Any, body: Any, live: Sequence[str], test: Any) -> Non
         live: the names that are read after an iteration or after the loop.
         test: ``None``, or whether the loop goes on, asked before each step but the first (false after a ``break``).
     """
-    session, iterable = need(), contents(iterable)
+    session = need()
+    if isinstance(iterable, AbstractDeque) and hasattr(body, "__code__"):
+        body = WatchedDeque(session, iterable, body)
+    iterable = contents(iterable)
     if isinstance(iterable, Stream):
         iterators.take(session, iterable)
         through, live = iterable.through, (*live, *iterable.bound)
@@ -111,9 +122,11 @@ def capture_for(iterable: Any, body: Any, live: Sequence[str], test: Any) -> Non
     if optional.is_wide(session, iterable) and not has_own(iterable, "__iter__"):
         iterable = optional.view(iterable, "keys")
     if optional.is_open(iterable, "__iter__"):
-        return optional.case_split(session, iterable, lambda table: capture_for(table, body, live, test), ordered=True)  # type: ignore[no-any-return]
+        again = _in_one_way(session, iterable, body, live, test)
+        return optional.case_split(session, iterable, again, ordered=True)  # type: ignore[no-any-return]
     if session.blocks.key_orders.asks(iterable) is not None:
-        return session.blocks.key_orders.ordered(session, iterable, lambda table: capture_for(table, body, live, test))  # type: ignore[no-any-return]
+        again = _in_one_way(session, iterable, body, live, test)
+        return session.blocks.key_orders.ordered(session, iterable, again)  # type: ignore[no-any-return]
     items = as_runtime(iterable)
     if items is not None:
         session.site("for", "captured", f"the length of {items.what} is known only at run time")
@@ -175,14 +188,28 @@ def _is_loop(session: Session, iterable: Any, body: Any, live: Sequence[str], te
     return True
 
 
-def _unroll(session: Session, iterable: Any, body: Any, live: Sequence[str], test: Any) -> None:
-    """Step through a Python iterable; once the test is known only at run time, capture what is left."""
-    iterator = iterators.started(iterable)
+def _in_one_way(session: Session, iterable: Any, body: Any, live: Sequence[str], test: Any) -> Callable[[Any], None]:
+    """Return what captures the loop over a copy of a dict or set in which it is known what there is."""
+
+    def again(table: Any) -> None:
+        is_watched = is_watchable(iterable, body) and is_watchable(table, body)
+        _unroll(session, table, body, live, test, iterable) if is_watched else capture_for(table, body, live, test)
+
+    return again
+
+
+def _unroll(session: Session, iterable: Any, body: Any, live: Sequence[str], test: Any, whole: Any = None) -> None:
+    """Step through a Python iterable; once the test is known only at run time, capture what is left.
+
+    ``whole`` is what the iterable is a copy of, in one of the ways in which it may be.
+    """
+    watched = Watched(session, iterable, whole or iterable, body) if is_watchable(iterable, body) else None
+    iterator = iterators.started(iterable) if watched is None else watched
     if isinstance(iterator, TaggedUnion):  # the user's __iter__ gives one of several
         return capture_for(session.over(iterator, lambda option: session.call(tuple, option)), body, live, test)
     if isinstance(iterator, (RuntimeIterable, Stream)):  # of what is in an object of the user's
         return capture_for(iterator, body, live, test)
-    body, test = Flat(session, body, live), None if test is None else going_on(session, test)
+    body, test = Flat(session, watched or body, live), None if test is None else going_on(session, test)
     if iterators.is_written_by_user(iterator):
         return over_steps(session, Rest(iterable, iterator, None, 0, None), body, live, test)
     iterations = 0

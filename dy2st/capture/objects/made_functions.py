@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import abc
 import types
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -43,8 +44,18 @@ def _comes_from_call(session: Session, value: Any, depth: int) -> bool:
     return bool(session.frames.codes.around(value)) or any(_comes_from_call(session, part, depth + 1) for part in held)
 
 
+_WITHOUT_VARIABLES: weakref.WeakKeyDictionary[types.FunctionType, types.FunctionType] = weakref.WeakKeyDictionary()
+
+
 def without_variables(function: types.FunctionType) -> types.FunctionType:
-    """Return a function that says what another one is, and keeps nothing of the capture alive."""
+    """Return a function that says what another one is, the same each time, and keeps nothing of the capture alive."""
+    known = _WITHOUT_VARIABLES.get(function)
+    if known is None:
+        known = _WITHOUT_VARIABLES[function] = _made_without_variables(function)
+    return known
+
+
+def _made_without_variables(function: types.FunctionType) -> types.FunctionType:
     cells = tuple(types.CellType() for _ in function.__closure__ or ())
     function_type = types.FunctionType(function.__code__, function.__globals__, function.__name__, None, cells)
     function_type.__qualname__, function_type.__doc__, function_type.__module__ = (

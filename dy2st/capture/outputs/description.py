@@ -345,10 +345,11 @@ class Describer:
         order = self.session.blocks.key_orders.of_object(value) if _is_record(value) else None
         if order is not None and self.session.tracker.source_of(value) is None:
             return self._each_order_of_attributes(value, order, what)
-        parts = made_modules.parts_of(value) if made_modules.is_part(self.session, value) else parts_of(value)
+        is_of_module = made_modules.is_part(self.session, value)
+        parts = made_modules.parts_of(value) if is_of_module else parts_of(value)
         if parts is not None:
             items, describe = parts
-            part = self._part if isinstance(value, dict) or _is_record(value) else self.describe
+            part = self._part if isinstance(value, dict) or is_of_module or _is_record(value) else self.describe
             result = describe(tuple(part(item, what) for item in items))
             is_new = made_functions.is_recreated(self.session, type(value))
             return InstanceOf((self.describe(type(value), what), result)) if is_new else result

@@ -21,16 +21,18 @@ import torch
 from torch import fx
 
 from dy2st import errors
+from dy2st.capture.environment import written_out
 from dy2st.capture.environment.users_code import as_written, has_own
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts.marks import Marks, answering
-from dy2st.capture.types import tensor_traits
+from dy2st.capture.types import tensor_traits, value_types
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_arrays import AbstractArray
 from dy2st.capture.values.abstract_objects import AbstractDeque, AbstractSet
 from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.symbolic import RuntimeList, TaggedUnion, Undefined, may_be_undefined
 from dy2st.capture.values.texts import RuntimeString, Text
+from dy2st_runtime.ir.structure import ObjectOf
 from dy2st_runtime.primitives import control, scalars, text
 
 MAKES_TEXTS_FOR_USER = True
@@ -129,6 +131,28 @@ def sized(session: Session, given: Any) -> Any:
     return given
 
 
+def _list_of_objects(session: Session, value: Any) -> list[Any] | None:
+    """Return a list of the program with objects in it that say themselves how they are shown: what is in them now counts."""
+    known = value if isinstance(value, RuntimeList) else session.lists.of(value)
+    return known.items if known is not None and _says_itself(known.element) else None
+
+
+def _says_itself(kind: value_types.Type | None) -> bool:
+    match kind:
+        case value_types.ListType(element):
+            return _says_itself(element)
+        case value_types.TaggedUnionType(options):
+            return any(map(_says_itself, options))
+        case value_types.ContainerType(structure, items):
+            made = structure.factory if isinstance(structure, ObjectOf) else None
+            return getattr(made, "__repr__", object.__repr__) is not object.__repr__ or any(map(_says_itself, items))
+        case value_types.SameType(constant):
+            if isinstance(constant, tuple):
+                return any(_says_itself(value_types.SameType(item)) for item in tuple.__iter__(constant))
+            return isinstance(constant, (list, dict, set, collections.deque)) or has_own(constant, "__repr__")
+    return False
+
+
 def _words(session: Session, value: Any, conversion: str | None, specification: Any) -> Sequence[Any]:
     """Return the parts of the text of a value."""
     if conversion == "%":
@@ -141,6 +165,10 @@ def _words(session: Session, value: Any, conversion: str | None, specification: 
     kind = tensor_traits.users_class(value)
     if kind is not None:
         return _of_tensor(session, value, kind, conversion, specification)
+    listed = _list_of_objects(session, value)
+    if listed is not None:
+        shown = session.call(written_out.list_text, listed, ascii if conversion == "a" else repr)
+        return _words(session, shown, "s", specification)
     if isinstance(value, Text) and conversion in (None, "s") and _is_empty(specification):
         return flat(session, value.parts)
     if _is_leaf(session, value) or (is_constant(value) and not isinstance(specification, str)):
@@ -200,7 +228,7 @@ def _printf(session: Session, value: Any, specification: str) -> Sequence[Any]:
             return [(value.number(), "%", specification)]
         words = _words(session, value, letter, "")
         return words if width == "%" else [(_string(session, words), "%", f"{width}s")]
-    if _is_leaf(session, value):
+    if _is_leaf(session, value) and _list_of_objects(session, value) is None:
         shown: Sequence[Any] = flat(session, value.parts) if isinstance(value, Text) and specification == "%s" else ()
         return shown or [(node_value(session, value), "%", specification)]
     if letter not in "rsa" or is_constant(value):

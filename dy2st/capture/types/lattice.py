@@ -288,10 +288,7 @@ def holds_objects(element: Type | None) -> bool:
 
 
 def tables_in(element: Type | None) -> Iterator[str]:
-    """Yield the kinds of the dicts and sets of which only the program knows the keys among the items of a list, or in them.
-
-    Where another object holds one, that is a kind too.
-    """
+    """Yield the kinds of the dicts and sets of which only the program knows the keys among the items of a list, or in them."""
     match element:
         case ListType(inside):
             yield from tables_in(inside)
@@ -299,13 +296,11 @@ def tables_in(element: Type | None) -> Iterator[str]:
             for option in options:
                 yield from tables_in(option)
         case ContainerType(structure, items):
-            inner = [kind for item in items for kind in tables_in(item)]
             factory: Any = structure.factory if isinstance(structure, ObjectOf) else None
             if factory is not None and issubclass(factory, AbstractTable):
                 yield type(factory.example).__name__
-            elif inner and not isinstance(structure, TupleOf):
-                yield "an object that holds one"
-            yield from inner
+            for item in items:
+                yield from tables_in(item)
 
 
 def _join_tensors(a: TensorType, b: TensorType) -> Type:

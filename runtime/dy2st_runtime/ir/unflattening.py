@@ -36,6 +36,7 @@ from dy2st_runtime.ir.structure import (
     TaggedUnionOf,
     TupleOf,
 )
+from dy2st_runtime.primitives import cells
 from dy2st_runtime.primitives.cells import Cell
 
 _ABSENT: Any = object()
@@ -246,6 +247,12 @@ def _resolved(kind: str, value: Any, known: dict[int, tuple[Any, Any]]) -> Any:
     elif hasattr(value, "_dy2st_keys"):
         known[id(value)] = value, _resolved_table(kind, value, known)
         return known[id(value)][1]
+    elif type(value) not in cells.PLAIN and not isinstance(value, cells.WITHOUT_CELLS):
+        known[id(value)] = value, value
+        for name, part in cells.parts(value):
+            item = _resolved(kind, part, known)
+            if item is not part:
+                cells.put(value, name, item)
     return value
 
 

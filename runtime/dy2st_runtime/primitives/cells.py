@@ -74,33 +74,33 @@ def owners() -> Iterator[None]:
 def owner(value: Any) -> Any:
     """Return the first object that has these cells."""
     known: dict[int, Any] = _local.owners
-    first = next((part for _, part in _parts(value) if type(part) is Cell), None)
+    first = next((part for _, part in parts(value) if type(part) is Cell), None)
     if first is None:
         return value
     return None if first.items is None else known.setdefault(id(first.items), value)  # of a way that the program has not gone
 
 
-_WITHOUT_CELLS = (torch.Tensor, torch.nn.Module, type, types.FunctionType, types.ModuleType)
+WITHOUT_CELLS = (torch.Tensor, torch.nn.Module, type, types.FunctionType, types.ModuleType)
 """What has attributes, and never cells."""
-_PLAIN = frozenset((bool, int, float, complex, str, bytes, type(None), torch.Tensor, torch.nn.Parameter))
+PLAIN = frozenset((bool, int, float, complex, str, bytes, type(None), torch.Tensor, torch.nn.Parameter))
 """The classes of most of what is in objects, found without a look at their bases."""
 
 
 def open_(value: Any, seen: set[int] | None = None) -> None:
     """Put what is in the cells of all objects in a value into their places."""
     seen = set() if seen is None else seen
-    if type(value) in _PLAIN or id(value) in seen or isinstance(value, _WITHOUT_CELLS):
+    if type(value) in PLAIN or id(value) in seen or isinstance(value, WITHOUT_CELLS):
         return
     seen.add(id(value))
     if isinstance(value, (list, tuple)):
         for part in value:
             open_(part, seen)
         return
-    for name, part in _parts(value):
+    for name, part in parts(value):
         inside = part.items[0] if type(part) is Cell else part
         if inside is not part:
-            _set(value, name, inside)
-        if type(inside) not in _PLAIN:
+            put(value, name, inside)
+        if type(inside) not in PLAIN:
             open_(inside, seen)
 
 
@@ -112,7 +112,7 @@ def close(value: Any, classes: Collection[type], closed: dict[int, Any]) -> None
         classes: of the objects; with ``dict`` among them, dicts.
         closed: gets these objects, by identity, and what else has been looked at.
     """
-    if type(value) in _PLAIN or id(value) in closed or isinstance(value, _WITHOUT_CELLS):
+    if type(value) in PLAIN or id(value) in closed or isinstance(value, WITHOUT_CELLS):
         return
     closed[id(value)] = value
     if isinstance(value, (list, tuple)):
@@ -120,17 +120,18 @@ def close(value: Any, classes: Collection[type], closed: dict[int, Any]) -> None
             close(part, classes, closed)
         return
     gets_cells = type(value) in classes
-    for name, part in _parts(value):
+    for name, part in parts(value):
         inside = part.items[0] if type(part) is Cell else part
         if inside is part and gets_cells:
-            _set(value, name, Cell([part]))
-        if type(inside) not in _PLAIN:
+            put(value, name, Cell([part]))
+        if type(inside) not in PLAIN:
             close(inside, classes, closed)
     if getattr(_local, "owners", None) is not None:
         owner(value)
 
 
-def _set(value: Any, name: Any, part: Any) -> None:
+def put(value: Any, name: Any, part: Any) -> None:
+    """Put something in the place of an attribute of an object, or of an item of a dict."""
     if isinstance(value, dict):
         value[name] = part
     elif name in (table := getattr(value, "__dict__", {})):
@@ -139,7 +140,8 @@ def _set(value: Any, name: Any, part: Any) -> None:
         object.__setattr__(value, name, part)
 
 
-def _parts(value: Any) -> list[tuple[Any, Any]]:
+def parts(value: Any) -> list[tuple[Any, Any]]:
+    """Return the attributes of an object, or the items of a dict."""
     if isinstance(value, dict):
         return list(value.items())
     table = [(name, part) for name, part in getattr(value, "__dict__", {}).items() if name[:8] != "__dy2st_"]
