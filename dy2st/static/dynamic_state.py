@@ -280,16 +280,27 @@ def _attempt(call: Call, dynamic: Dynamic, capture: Capture) -> _Tried:
 
 
 def _largest(call: Call, dynamic: Dynamic, capture: Capture) -> tuple[_Tried, frozenset[str | Path]]:
-    """Capture a call with the state as constants that cannot be dynamic; gives that, too."""
+    """Capture a call with the state as constants that cannot be dynamic, looked for by halves; gives that, too."""
     result = _attempt(call, {}, capture)
     if isinstance(result, Exception) or result[1].guards.once or len(dynamic) == 1:
         return result, frozenset(dynamic)
     taken: dict[str | Path, Dims] = {}
-    for name, dims in dynamic.items():
-        tried = _attempt(call, {**taken, name: dims}, capture)
+    waiting = _halves(list(dynamic.items()))  # the whole has been tried
+    while waiting:
+        part = waiting.pop()
+        tried = _attempt(call, {**taken, **dict(part)}, capture)
         if not isinstance(tried, Exception):
-            result, taken[name] = tried, dims
+            result = tried
+            taken.update(part)
+        elif len(part) > 1:
+            waiting += _halves(part)
     return result, frozenset(dynamic.keys() - taken.keys())
+
+
+def _halves(items: list[Any]) -> list[list[Any]]:
+    """Return the second half of a list, and the first."""
+    middle = len(items) // 2
+    return [items[middle:], items[:middle]]
 
 
 def _with_lists(call: Call, error: Exception, capture: Capture) -> _Tried:
