@@ -15,10 +15,12 @@ import contextlib
 import threading
 import types
 import weakref
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import torch
+
+from dy2st_runtime.primitives.compiled import COMPILED
 
 
 def _refuse() -> NoReturn:
@@ -33,6 +35,7 @@ class Cell:
         refuse: what is raised by whoever takes the cell for what is in it.
     """
 
+    __slots__ = ("items",)
     refuse: Callable[[], NoReturn] = staticmethod(_refuse)
 
     def __init__(self, items: list[Any]) -> None:
@@ -86,38 +89,60 @@ _PLAIN = frozenset((bool, int, float, complex, str, bytes, type(None), torch.Ten
 """The classes of most of what is in objects, found without a look at their bases."""
 
 
-def open_(value: Any, seen: set[int] | None = None) -> None:
+def open_(value: Any) -> None:
     """Put what is in the cells of all objects in a value into their places."""
-    seen = set() if seen is None else seen
+    open_all([value])
+
+
+def open_all(values: list[Any]) -> None:
+    """Do that with several values, each object once."""
+    if COMPILED.library is not None:
+        COMPILED.library.open(values)
+        return
+    seen: set[int] = set()
+    for value in values:
+        _open(value, seen)
+
+
+def _open(value: Any, seen: set[int]) -> None:
     if type(value) in _PLAIN or id(value) in seen or isinstance(value, _WITHOUT_CELLS):
         return
     seen.add(id(value))
     if isinstance(value, (list, tuple)):
         for part in value:
-            open_(part, seen)
+            _open(part, seen)
         return
     for name, part in _parts(value):
         inside = part.items[0] if type(part) is Cell else part
         if inside is not part:
             _set(value, name, inside)
         if type(inside) not in _PLAIN:
-            open_(inside, seen)
+            _open(inside, seen)
 
 
-def close(value: Any, classes: Collection[type], closed: dict[int, Any]) -> None:
+def close(value: Any, classes: frozenset[type], closed: list[Any]) -> None:
     """Put the attributes of objects of some classes, and the items of dicts, in cells.
 
     Args:
         value: a list; what is in its items counts, too.
         classes: of the objects; with ``dict`` among them, dicts.
-        closed: gets these objects, by identity, and what else has been looked at.
+        closed: gets these objects, and what else has been looked at; what is there already is not looked at again.
     """
-    if type(value) in _PLAIN or id(value) in closed or isinstance(value, _WITHOUT_CELLS):
+    known = getattr(_local, "owners", None)
+    if COMPILED.library is not None:
+        COMPILED.library.close(value, classes, closed, known)
         return
-    closed[id(value)] = value
+    _close(value, classes, closed, {*map(id, closed)}, known is not None)
+
+
+def _close(value: Any, classes: frozenset[type], closed: list[Any], seen: set[int], has_owners: bool) -> None:
+    if type(value) in _PLAIN or id(value) in seen or isinstance(value, _WITHOUT_CELLS):
+        return
+    seen.add(id(value))
+    closed.append(value)
     if isinstance(value, (list, tuple)):
         for part in value:
-            close(part, classes, closed)
+            _close(part, classes, closed, seen, has_owners)
         return
     gets_cells = type(value) in classes
     for name, part in _parts(value):
@@ -125,8 +150,8 @@ def close(value: Any, classes: Collection[type], closed: dict[int, Any]) -> None
         if inside is part and gets_cells:
             _set(value, name, Cell([part]))
         if type(inside) not in _PLAIN:
-            close(inside, classes, closed)
-    if getattr(_local, "owners", None) is not None:
+            _close(inside, classes, closed, seen, has_owners)
+    if has_owners:
         owner(value)
 
 
@@ -164,3 +189,6 @@ def slots_of(kind: type) -> list[tuple[str, types.MemberDescriptorType]]:
     key = id(kind)
     _SLOTS[key] = weakref.ref(kind, lambda _: _SLOTS.pop(key, None) and None), result
     return result
+
+
+COMPILED.when_loaded(lambda library: library.use(Cell, slots_of, _WITHOUT_CELLS, tuple(_PLAIN)))

@@ -14,6 +14,8 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include "build.h"
+#include "cells.h"
+#include "classes.h"
 #include "../listing.h"
 #include "../observe.h"
 #include "../python_bridge.h"
@@ -57,6 +59,8 @@ class Borrowed {
     frame_->stack.clear();
     frame_->moved.clear();
     frame_->autocasts.clear();
+    frame_->keeper = nullptr;
+    frame_->kept.clear();
     const std::lock_guard<std::mutex> guard(program_.lock);
     program_.frames.push_back(std::move(frame_));
   }
@@ -99,6 +103,7 @@ void look_into(PyObject* object, Found& found, int depth = 0) {
     found.of_other_class = true;
     return;
   }
+  if (is_cell(object)) return look_into(items_of(object), found, depth + 1);
   const bool holds_nothing = object == Py_None || PyUnicode_Check(object) || PyLong_Check(object) || PyFloat_Check(object) ||
                              PyBytes_Check(object) || PyComplex_Check(object) || PyType_Check(object);
   if (holds_nothing) return;
@@ -184,14 +189,29 @@ void leave_autocasts(const Program& program, Frame& frame) {
 }
 
 void execute_unlocked(const Program& program, Frame& frame) {
-  PyThreadState* state = PyEval_SaveThread();
+  frame.python = PyEval_SaveThread();
+  frame.holds_python = false;
   try {
     execute(program, frame);
   } catch (...) {
-    PyEval_RestoreThread(state);
+    hold_python(frame);
     throw;
   }
-  PyEval_RestoreThread(state);
+  hold_python(frame);
+}
+
+// What was kept is told; the error of Python stays.
+void tell_kept_of_failed(const Program& program, Frame& frame) {
+  if (frame.keeper == nullptr) return;
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);
+  try {
+    tell_kept(program, frame);
+  } catch (...) {
+    raise_in_python();
+    PyErr_WriteUnraisable(nullptr);
+  }
+  PyErr_Restore(type, value, traceback);
 }
 
 PyObject* outputs_of(const Program& program, Frame& frame) {
@@ -232,6 +252,7 @@ PyObject* run(PyObject* self, PyObject* given) {
       raise_in_python();
       failed = static_cast<Py_ssize_t>(frame.at);
       at::GradMode::set_enabled(grad_enabled);
+      tell_kept_of_failed(program, frame);
       leave_autocasts(program, frame);
     }
     for (PyObject* mode : frame.autocasts) Py_DECREF(mode);
@@ -375,7 +396,39 @@ PyType_Slot slots[] = {
 
 PyType_Spec spec = {"dy2st_native.Machine", sizeof(Machine), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, slots};
 
+// Carries out what throws the error of Python.
+template <class Do>
+PyObject* done(Do act) {
+  try {
+    act();
+  } catch (...) {
+    raise_in_python();
+    return nullptr;
+  }
+  Py_RETURN_NONE;
+}
+
+PyObject* use(PyObject*, PyObject* args) {
+  PyObject *cell = nullptr, *slots_of = nullptr, *without_cells = nullptr, *plain = nullptr;
+  if (!PyArg_ParseTuple(args, "OOO!O!", &cell, &slots_of, &PyTuple_Type, &without_cells, &PyTuple_Type, &plain)) return nullptr;
+  return done([&] { use_classes(cell, slots_of, without_cells, plain); });
+}
+
+PyObject* close_all(PyObject*, PyObject* args) {
+  PyObject *value = nullptr, *classes = nullptr, *closed = nullptr, *owners = nullptr;
+  if (!PyArg_ParseTuple(args, "OO!O!O", &value, &PyFrozenSet_Type, &classes, &PyList_Type, &closed, &owners)) return nullptr;
+  return done([&] { close_cells(value, classes, closed, owners); });
+}
+
+PyObject* open_all(PyObject*, PyObject* values) {
+  if (!PyList_Check(values)) return PyErr_Format(PyExc_TypeError, "the values whose cells are opened must be in a list");
+  return done([&] { open_cells(values); });
+}
+
 PyMethodDef functions[] = {
+    {"use", use, METH_VARARGS, "The class of cells, what gives the slots of a class, and the classes that have no cells, or nothing at all."},
+    {"close", close_all, METH_VARARGS, "Put the attributes of objects of some classes in a value in cells; note them, and their owners."},
+    {"open", open_all, METH_O, "Put what is in the cells of all objects in a list into their places."},
     {"count_runs", count_runs, METH_O, "Whether runs that begin from now on are counted."},
     {"failed_at", failed_at, METH_NOARGS, "The instruction at which the last run of this thread failed, or -1."},
     {nullptr, nullptr, 0, nullptr},

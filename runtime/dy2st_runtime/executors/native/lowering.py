@@ -23,7 +23,9 @@ from dy2st_runtime.executors.native.instructions import Instruction, Lowered
 from dy2st_runtime.executors.python.code import is_part
 from dy2st_runtime.ir import value_types
 from dy2st_runtime.ir.program import Block, Location, Program
+from dy2st_runtime.ir.structure import CellOf, ObjectOf
 from dy2st_runtime.primitives import control, modes, scalars
+from dy2st_runtime.primitives.cells import slots_of
 from dy2st_runtime.primitives.gradients import backward, gradient_of, gradients, set_gradient
 
 _ENTER, _EXIT = torch.amp.autocast_mode._enter_autocast, torch.amp.autocast_mode._exit_autocast
@@ -297,11 +299,22 @@ class _Lowering:
         if not target.name.startswith("list_") or node.kwargs or not args:
             if not is_safe and not target.name.startswith("list_"):
                 self.may_skip_autograd = False
+            if target in (control.item_parts, control.item_make):
+                return self.on_object(target.name, args)
             arguments = _without_python(node.all_input_nodes, *args) if target is control.call_ else ()
             return Instruction("python", target.name, arguments=arguments)
         if target is control.list_ and isinstance(args[0], list) and _nests_only_lists(args[0]):
             return Instruction("list", "list", inputs=[self.register(item) for item in args[0]])
         return self.on_list(target.name, args)
+
+    def on_object(self, name: str, args: Sequence[Any]) -> Instruction:
+        """Return what takes an object apart, or makes one."""
+        if name == "item_parts" and isinstance(args[0], fx.Node):
+            inputs = [self.register(args[0]), self.constant(_kind_of_parts(args[1]))]
+            return Instruction("python", name, inputs=inputs, arguments=(name, ()))
+        if name == "item_make" and isinstance(args[0], CellOf) and isinstance(args[1][0], fx.Node):
+            return Instruction("python", name, inputs=[self.register(args[1][0])], arguments=("cell", ()))
+        return Instruction("python", name)
 
     def number(self, node: fx.Node) -> Instruction:
         """Return a function on numbers, or an item of a list."""
@@ -336,6 +349,14 @@ class _Lowering:
         return Instruction("grad", inputs=[self.register(node.args[0])])
 
 
+def _kind_of_parts(kind: int | ObjectOf) -> Any:
+    """Return what the machine has to know to take a container apart, see ``csrc/python/objects.cpp``."""
+    if not isinstance(kind, ObjectOf):
+        return kind
+    slots = dict(slots_of(kind.factory))
+    return kind.factory, kind.fields, tuple(map(slots.get, kind.fields))
+
+
 def _without_python(
     reads: Sequence[fx.Node], function: Any, values: Sequence[Any] = (), named: Mapping[str, Any] | None = None
 ) -> tuple[Any, ...]:
@@ -345,6 +366,8 @@ def _without_python(
         given = [*leaves, *others, *tensors, *(gradient for gradient in gradients if gradient is not None)]
         keeps_graph = bool((named or {}).get("retain_graph"))
         return "backward", (len(leaves), len(others), len(given), int(keeps_graph), *map([*reads].index, given), *unsure)
+    if getattr(function, "only_keeps", False):
+        return "keep", ()
     is_known = function is gradient_of or function is set_gradient
     are_read = all(isinstance(value, fx.Node) for value in values[:1]) and len({*values}) == len(values)
     return (function.__name__, ()) if is_known and are_read and not named else ()
@@ -390,6 +413,9 @@ def _takes_part(user: fx.Node, node: fx.Node, count: int) -> bool:
 
 def _count_of_parts(node: fx.Node) -> int:
     """Return how many parts a result always has; 0 if it is a single value, or that is not known."""
+    if node.target is control.item_parts:
+        kind: Any = node.args[1]
+        return len(kind.fields) if isinstance(kind, ObjectOf) else int(kind)
     if isinstance(node.target, torch._ops.OpOverload):
         count = len(node.target._schema.returns)
         return count if count > 1 else 0
