@@ -12,7 +12,8 @@ from dy2st.capture.types import tensor_traits, value_types
 from dy2st.capture.values.kinds import refused_kind
 from dy2st_runtime.ir.flattening import attributes, has_slots
 from dy2st_runtime.ir.structure import DictOf, ObjectOf, Structure, TupleOf, exact
-from dy2st_runtime.primitives.cells import Cell
+from dy2st_runtime.primitives.cells import Cell, slots_of
+from dy2st_runtime.primitives.compiled import COMPILED
 
 _Check = Callable[[Any], bool]
 NUMBERS = {"bool": bool, "int": int, "float": float}
@@ -28,16 +29,51 @@ def condition(kind: value_types.Type | None, is_mixed: bool) -> _Check:
     """
     numbers = _kinds(kind, is_mixed) if isinstance(kind, value_types.NumberType) else None
     check = _check(kind, is_mixed)
+    in_library: list[Any] = []
 
     def are_all(items: Any) -> bool:
         if not isinstance(items, list) or forward_ad._current_level >= 0:
             return False
         if numbers is not None:
             return set(map(type, items)) <= numbers
+        if COMPILED.library is not None:
+            if not in_library:
+                in_library.append(COMPILED.library.Fits(_described(kind, is_mixed)).are_all)
+            return bool(in_library[0](items))
         with torch._C.DisableTorchFunction():
             return all(map(check, items))
 
     return are_all
+
+
+def _described(kind: value_types.Type | None, is_mixed: bool) -> tuple[Any, ...]:
+    """Return the condition on an item as ``csrc/python/fits.cpp`` takes it: what that does not know, it asks Python."""
+    match kind:
+        case value_types.NumberType():
+            return "class", tuple(_kinds(kind, is_mixed))
+        case value_types.StringType():
+            return "class", (str,)
+        case value_types.SameType(known):
+            return "same", known, _check(kind, is_mixed)
+        case value_types.TaggedUnionType(options):
+            return "any", tuple(_described(option, is_mixed) for option in options)
+        case value_types.ListType(element):
+            return "list", _described(element, is_mixed)
+        case value_types.ContainerType(TupleOf(_, factory), items):
+            return "tuple", factory or tuple, tuple(_described(item, is_mixed) for item in items)
+        case value_types.ContainerType(DictOf(keys), items) if all(type(key) is str for key in keys):
+            return "dict", keys, tuple(_described(item, is_mixed) for item in items)
+        case value_types.ContainerType(ObjectOf(factory, fields), items):
+            slots = slots_of(factory)
+            by_name = dict(slots)
+            if len(by_name) == len(slots):
+                inside = tuple(_described(item, is_mixed) for item in items)
+                return "object", factory, fields, tuple(map(by_name.get, fields)), inside
+        case value_types.TensorType(dtype, device, sizes):
+            known = tuple(None if size is value_types.DYNAMIC else size for size in sizes)
+            gradient = None if tensor_traits.AUTOGRAD in kind.mixed else kind.requires_grad
+            return "tensor", dtype, device, known, kind.strides, gradient, _check(kind, is_mixed)
+    return "python", _check(kind, is_mixed)
 
 
 def is_plain_tensor(value: Any) -> bool:

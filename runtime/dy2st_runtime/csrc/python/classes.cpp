@@ -111,6 +111,12 @@ Owned in_slot(PyObject* described, PyObject* object) {
   return Owned();
 }
 
+Owned attribute_of(PyObject* object, PyObject* table, PyObject* name, PyObject* described) {
+  PyObject* found = table == nullptr ? nullptr : in_table(table, name);
+  if (found != nullptr) return Owned(Py_NewRef(found));
+  return described == Py_None ? Owned() : in_slot(described, object);
+}
+
 bool is_cell(PyObject* object) { return Py_IS_TYPE(object, known.cell); }
 
 PyObject* items_of(PyObject* cell) { return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(cell) + known.items); }

@@ -35,6 +35,9 @@ PyObject* in_table(PyObject* table, PyObject* name);
 Owned in_slot(const Slot& slot, PyObject* object);
 Owned in_slot(PyObject* described, PyObject* object);
 
+// What an object has under a name in its __dict__, or else in the slot that something describes, if that is not None; or nothing.
+Owned attribute_of(PyObject* object, PyObject* table, PyObject* name, PyObject* described);
+
 bool is_cell(PyObject* object);
 // A borrowed reference to the list of a cell.
 PyObject* items_of(PyObject* cell);

@@ -38,14 +38,6 @@ bool give_nones(Results& results, size_t count) {
   return results.end();
 }
 
-// A borrowed reference to an attribute, as what the class says of its slots, and the __dict__, have it; or nullptr.
-PyObject* attribute(PyObject* object, PyObject* table, PyObject* name, PyObject* described, Owned& kept) {
-  PyObject* found = table == nullptr ? nullptr : in_table(table, name);
-  if (found != nullptr || described == Py_None) return found;
-  kept = in_slot(described, object);
-  return kept.get();
-}
-
 // Its kind: the class, the names of the attributes, and for each of them what describes the slot that it has, or None.
 bool give_attributes(PyObject* object, PyObject* kind, Results& results) {
   enum { kClass, kNames, kSlots };
@@ -53,15 +45,13 @@ bool give_attributes(PyObject* object, PyObject* kind, Results& results) {
   PyObject *names = PyTuple_GET_ITEM(kind, kNames), *slots = PyTuple_GET_ITEM(kind, kSlots);
   Owned table;
   if (Py_TYPE(object)->tp_dictoffset != 0) table = table_of(object);
-  const auto give = [&](auto take) {
-    for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(names); ++index) {
-      Owned kept;
-      if (!take(attribute(object, table.get(), PyTuple_GET_ITEM(names, index), PyTuple_GET_ITEM(slots, index), kept))) return false;
-    }
-    return true;
-  };
-  if (!give([](PyObject* part) { return part != nullptr; })) return false;  // Python says what is wrong
-  give([&](PyObject* part) { return results.add([part] { return from_python(part); }), true; });
+  std::vector<Owned> found;
+  found.reserve(static_cast<size_t>(PyTuple_GET_SIZE(names)));
+  for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(names); ++index) {
+    found.push_back(attribute_of(object, table.get(), PyTuple_GET_ITEM(names, index), PyTuple_GET_ITEM(slots, index)));
+    if (found.back().get() == nullptr) return false;  // Python says what is wrong
+  }
+  for (const Owned& part : found) results.add([&] { return from_python(part.get()); });
   return results.end();
 }
 
