@@ -1,7 +1,7 @@
 """What an object that a program makes has in place of an attribute, where the program reads and changes it while it is in a list.
 
 b.n = [0]            for the program, an attribute is a list with one item, which all copies of the object share
-close(items, …)      does that with the attributes of objects that a program is given
+close(b)             does that with the attributes of an object that a program is given, when the program looks into it first
 open_(items)         puts what is in these lists into the objects, when they leave the program
 owner(b)             which of the objects that have these lists is the one of the user's: the first
 
@@ -120,38 +120,39 @@ def _open(value: Any, seen: set[int]) -> None:
             _open(inside, seen)
 
 
-def close(value: Any, classes: frozenset[type], closed: list[Any]) -> None:
-    """Put the attributes of objects of some classes, and the items of dicts, in cells.
+@contextlib.contextmanager
+def closing() -> Iterator[None]:
+    """Inside, in this thread, :func:`close` puts what objects hold in cells; at the end they have no cells any more."""
+    closed: list[Any] = []
+    library, before = COMPILED.library, getattr(_local, "closed", None)
+    if library is None:
+        _local.closed = closed
+    else:
+        outside = library.collect((closed, getattr(_local, "owners", None)))
+        _local.closed = None
+    try:
+        yield
+    finally:
+        _local.closed = before
+        if library is not None:
+            library.collect(outside)
+        open_all(closed)
 
-    Args:
-        value: a list; what is in its items counts, too.
-        classes: of the objects; with ``dict`` among them, dicts.
-        closed: gets these objects, and what else has been looked at; what is there already is not looked at again.
-    """
-    known = getattr(_local, "owners", None)
-    if COMPILED.library is not None:
-        COMPILED.library.close(value, classes, closed, known)
+
+def close(value: Any) -> None:
+    """Put the attributes of an object, or the items of a dict, in cells, unless they are; one that the program made has some."""
+    closed = getattr(_local, "closed", None)
+    if closed is None:
+        if COMPILED.library is not None:
+            COMPILED.library.close(value)
         return
-    _close(value, classes, closed, {*map(id, closed)}, known is not None)
-
-
-def _close(value: Any, classes: frozenset[type], closed: list[Any], seen: set[int], has_owners: bool) -> None:
-    if type(value) in _PLAIN or id(value) in seen or isinstance(value, _WITHOUT_CELLS):
+    parts = [(name, part) for name, part in _parts(value) if type(part) is not Cell]
+    if not parts:
         return
-    seen.add(id(value))
     closed.append(value)
-    if isinstance(value, (list, tuple)):
-        for part in value:
-            _close(part, classes, closed, seen, has_owners)
-        return
-    gets_cells = type(value) in classes
-    for name, part in _parts(value):
-        inside = part.items[0] if type(part) is Cell else part
-        if inside is part and gets_cells:
-            _set(value, name, Cell([part]))
-        if type(inside) not in _PLAIN:
-            _close(inside, classes, closed, seen, has_owners)
-    if has_owners:
+    for name, part in parts:
+        _set(value, name, Cell([part]))
+    if getattr(_local, "owners", None) is not None:
         owner(value)
 
 

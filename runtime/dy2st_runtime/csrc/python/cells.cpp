@@ -58,48 +58,12 @@ bool holds_nothing(PyObject* value) {
 
 bool is_sequence(PyObject* value) { return PyList_Check(value) || PyTuple_Check(value); }
 
-class Closing {
- public:
-  Closing(PyObject* classes, PyObject* closed, PyObject* owners) : classes_(classes), closed_(closed), owners_(owners) {
-    visit_items(closed, [&](PyObject* value) { seen_.insert(value); });
-  }
+thread_local PyObject* closed_here = nullptr;
 
-  void close(PyObject* value) {
-    if (holds_nothing(value)) return;
-    const ClassLayout& layout = layout_of(Py_TYPE(value));
-    if (layout.is_plain || layout.holds_none || !seen_.insert(value).second) return;
-    if (PyList_Append(closed_, value) != 0) throw_python_error();
-    Deeper deeper;
-    if (is_sequence(value)) return visit_items(value, [&](PyObject* part) { close(part); });
-    const int gets_cells = PySet_Contains(classes_, reinterpret_cast<PyObject*>(Py_TYPE(value)));
-    if (gets_cells < 0) throw_python_error();
-    PyObject* first = nullptr;  // the list of its first cell
-    visit_parts(value, layout, [&](PyObject* part, auto set) {
-      Owned inside(Py_NewRef(is_cell(part) ? inside_of(part) : part));
-      PyObject* items = is_cell(part) ? items_of(part) : nullptr;
-      if (items == nullptr && gets_cells == 1) {
-        Owned made(PyList_New(1));
-        PyList_SET_ITEM(made.get(), 0, Py_NewRef(part));
-        items = made.get();
-        set(new_cell(items).get());
-      }
-      if (first == nullptr) first = items;
-      close(inside.get());
-    });
-    if (owners_ != Py_None && first != nullptr) note_owner(first, value);
-  }
-
- private:
-  void note_owner(PyObject* items, PyObject* value) {
-    Owned key(PyLong_FromVoidPtr(items));
-    if (PyDict_SetDefault(owners_, key.get(), value) == nullptr) throw_python_error();
-  }
-
-  PyObject* classes_;
-  PyObject* closed_;
-  PyObject* owners_;
-  std::unordered_set<PyObject*> seen_;
-};
+void note_owner(PyObject* owners, PyObject* items, PyObject* value) {
+  Owned key(PyLong_FromVoidPtr(items));
+  if (PyDict_SetDefault(owners, key.get(), value) == nullptr) throw_python_error();
+}
 
 class Opening {
  public:
@@ -122,8 +86,30 @@ class Opening {
 
 }  // namespace
 
-void close_cells(PyObject* value, PyObject* classes, PyObject* closed, PyObject* owners) {
-  Closing(classes, closed, owners).close(value);
+PyObject* collect_closed(PyObject* to) {
+  PyObject* before = std::exchange(closed_here, to == Py_None ? nullptr : Py_NewRef(to));
+  return before == nullptr ? Py_NewRef(Py_None) : before;
+}
+
+void close_cells(PyObject* value) {
+  if (closed_here == nullptr || is_sequence(value)) return;
+  const Owned collected(Py_NewRef(closed_here));
+  PyObject *closed = PyTuple_GET_ITEM(collected.get(), 0), *owners = PyTuple_GET_ITEM(collected.get(), 1);
+  PyObject* first = nullptr;  // the list of its first cell
+  bool is_closed = true;
+  visit_parts(value, layout_of(Py_TYPE(value)), [&](PyObject* part, auto set) {
+    PyObject* items = is_cell(part) ? items_of(part) : nullptr;
+    if (items == nullptr) {
+      if (is_closed && PyList_Append(closed, value) != 0) throw_python_error();
+      is_closed = false;
+      Owned made(PyList_New(1));
+      PyList_SET_ITEM(made.get(), 0, Py_NewRef(part));
+      items = made.get();
+      set(new_cell(items).get());
+    }
+    if (first == nullptr) first = items;
+  });
+  if (!is_closed && owners != Py_None) note_owner(owners, first, value);
 }
 
 void open_cells(PyObject* values) {

@@ -5,9 +5,11 @@
 
 namespace dy2st {
 
-// Puts the attributes of objects of some classes in cells; appends the objects to a list. The owners of cells are noted in a dict,
-// unless that is None.
-void close_cells(PyObject* value, PyObject* classes, PyObject* closed, PyObject* owners);
+// From now on, in this thread, objects get cells, and are appended to the first of a tuple, a list; the second is a dict which takes the
+// owners of cells, or None. Gives the tuple until now, which may be None; a new reference.
+PyObject* collect_closed(PyObject* to);
+// Puts what is in an object, or in a dict, in cells, unless it is, or nobody wants to know of it.
+void close_cells(PyObject* value);
 // Puts what is in cells of all objects in a list into their places.
 void open_cells(PyObject* values);
 

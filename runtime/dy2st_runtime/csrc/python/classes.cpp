@@ -72,7 +72,7 @@ void use_classes(PyObject* cell, PyObject* slots_of, PyObject* without_cells, Py
 
 const ClassLayout& layout_of(PyTypeObject* kind) {
   static size_t many = 1024;
-  static std::unordered_map<PyTypeObject*, ClassLayout> layouts;
+  static auto& layouts = *new std::unordered_map<PyTypeObject*, ClassLayout>();  // nothing of Python is there any more when a process ends
   const auto found = layouts.find(kind);
   if (found != layouts.end() && refers_to(found->second.reference.get(), kind)) return found->second;
   ClassLayout made = look_at(kind);

@@ -306,10 +306,13 @@ PyObject* use(PyObject*, PyObject* args) {
   return done([&] { use_classes(cell, slots_of, without_cells, plain); });
 }
 
-PyObject* close_all(PyObject*, PyObject* args) {
-  PyObject *value = nullptr, *classes = nullptr, *closed = nullptr, *owners = nullptr;
-  if (!PyArg_ParseTuple(args, "OO!O!O", &value, &PyFrozenSet_Type, &classes, &PyList_Type, &closed, &owners)) return nullptr;
-  return done([&] { close_cells(value, classes, closed, owners); });
+PyObject* collect(PyObject*, PyObject* to) {
+  const bool is_fit = to == Py_None || (PyTuple_Check(to) && PyTuple_GET_SIZE(to) == 2 && PyList_Check(PyTuple_GET_ITEM(to, 0)));
+  return is_fit ? collect_closed(to) : PyErr_Format(PyExc_TypeError, "a list and a dict are expected, or None");
+}
+
+PyObject* close_one(PyObject*, PyObject* value) {
+  return done([&] { close_cells(value); });
 }
 
 PyObject* open_all(PyObject*, PyObject* values) {
@@ -319,7 +322,8 @@ PyObject* open_all(PyObject*, PyObject* values) {
 
 PyMethodDef functions[] = {
     {"use", use, METH_VARARGS, "The class of cells, what gives the slots of a class, and the classes that have no cells, or nothing at all."},
-    {"close", close_all, METH_VARARGS, "Put the attributes of objects of some classes in a value in cells; note them, and their owners."},
+    {"collect", collect, METH_O, "Where this thread notes the objects that get cells, and their owners; gives where it did so far."},
+    {"close", close_one, METH_O, "Put what is in an object or dict in cells."},
     {"open", open_all, METH_O, "Put what is in the cells of all objects in a list into their places."},
     {"count_runs", count_runs, METH_O, "Whether runs that begin from now on are counted."},
     {"failed_at", failed_at, METH_NOARGS, "The instruction at which the last run of this thread failed, or -1."},

@@ -3,6 +3,7 @@
 #include "objects.h"
 
 #include "../python_bridge.h"
+#include "cells.h"
 #include "classes.h"
 
 namespace dy2st {
@@ -39,7 +40,7 @@ bool give_nones(Results& results, size_t count) {
 }
 
 // Its kind: the class, the names of the attributes, and for each of them what describes the slot that it has, or None.
-bool give_attributes(PyObject* object, PyObject* kind, Results& results) {
+bool give_attributes(PyObject* object, PyObject* kind, bool in_cells, Results& results) {
   enum { kClass, kNames, kSlots };
   if (reinterpret_cast<PyObject*>(Py_TYPE(object)) != PyTuple_GET_ITEM(kind, kClass)) return false;
   PyObject *names = PyTuple_GET_ITEM(kind, kNames), *slots = PyTuple_GET_ITEM(kind, kSlots);
@@ -47,10 +48,22 @@ bool give_attributes(PyObject* object, PyObject* kind, Results& results) {
   if (Py_TYPE(object)->tp_dictoffset != 0) table = table_of(object);
   std::vector<Owned> found;
   found.reserve(static_cast<size_t>(PyTuple_GET_SIZE(names)));
-  for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(names); ++index) {
-    found.push_back(attribute_of(object, table.get(), PyTuple_GET_ITEM(names, index), PyTuple_GET_ITEM(slots, index)));
-    if (found.back().get() == nullptr) return false;  // Python says what is wrong
+  const auto take = [&] {
+    bool are_in_cells = true;
+    for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(names); ++index) {
+      Owned part = attribute_of(object, table.get(), PyTuple_GET_ITEM(names, index), PyTuple_GET_ITEM(slots, index));
+      if (part.get() == nullptr) return found.clear(), true;  // Python says what is wrong
+      are_in_cells = are_in_cells && is_cell(part.get());
+      found.push_back(std::move(part));
+    }
+    return are_in_cells;
+  };
+  if (!take() && in_cells) {
+    found.clear();
+    close_cells(object);
+    take();
   }
+  if (static_cast<Py_ssize_t>(found.size()) != PyTuple_GET_SIZE(names)) return false;
   for (const Owned& part : found) results.add([&] { return from_python(part.get()); });
   return results.end();
 }
@@ -75,7 +88,7 @@ bool give_items(PyObject* object, size_t count, Results& results) {
   });
 }
 
-// Inputs: the container, and how many parts it has, or of what kind it is.
+// Inputs: the container, how many parts it has or of what kind it is, and whether the parts are taken in cells.
 bool parts(const Instruction& instruction, Frame& frame) {
   const Value &value = frame[instruction.inputs[0]], &kind = frame[instruction.inputs[1]];
   Results results(instruction, frame);
@@ -86,7 +99,9 @@ bool parts(const Instruction& instruction, Frame& frame) {
       results.add([&] { return from_python(items_of(held.object())); });
       return results.end();
     }
-    if (kind.is(Kind::Object)) return give_attributes(held.object(), kind.object(), results);
+    const bool in_cells = frame[instruction.inputs[2]].as_bool();
+    if (kind.is(Kind::Object)) return give_attributes(held.object(), kind.object(), in_cells, results);
+    if (in_cells && PyDict_Check(held.object())) close_cells(held.object());
     return give_items(held.object(), static_cast<size_t>(kind.as_int()), results);
   }
   if (value.is(Kind::None)) {

@@ -310,7 +310,7 @@ class _Lowering:
     def on_object(self, name: str, args: Sequence[Any]) -> Instruction:
         """Return what takes an object apart, or makes one."""
         if name == "item_parts" and isinstance(args[0], fx.Node):
-            inputs = [self.register(args[0]), self.constant(_kind_of_parts(args[1]))]
+            inputs = [self.register(args[0]), self.constant(_kind_of_parts(args[1])), self.constant(len(args) > 2 and bool(args[2]))]
             return Instruction("python", name, inputs=inputs, arguments=(name, ()))
         if name == "item_make" and isinstance(args[0], CellOf) and isinstance(args[1][0], fx.Node):
             return Instruction("python", name, inputs=[self.register(args[1][0])], arguments=("cell", ()))
