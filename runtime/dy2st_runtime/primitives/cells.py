@@ -150,10 +150,12 @@ def close(value: Any) -> None:
     if not parts:
         return
     closed.append(value)
+    known = getattr(_local, "owners", None)
     for name, part in parts:
-        _set(value, name, Cell([part]))
-    if getattr(_local, "owners", None) is not None:
-        owner(value)
+        cell = Cell([part])
+        _set(value, name, cell)
+        if known is not None:
+            known[id(cell.items)] = value
 
 
 def _set(value: Any, name: Any, part: Any) -> None:

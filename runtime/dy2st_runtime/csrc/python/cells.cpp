@@ -3,6 +3,8 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include "classes.h"
 
@@ -60,9 +62,16 @@ bool is_sequence(PyObject* value) { return PyList_Check(value) || PyTuple_Check(
 
 thread_local PyObject* closed_here = nullptr;
 
-void note_owner(PyObject* owners, PyObject* items, PyObject* value) {
-  Owned key(PyLong_FromVoidPtr(items));
-  if (PyDict_SetDefault(owners, key.get(), value) == nullptr) throw_python_error();
+// Cells that nobody has any more, for those that are needed next: a program that changes a thousand objects would have Python look for
+// garbage several times in each call.
+std::vector<PyObject*> spare;
+
+void give_up(Owned cell) {
+  constexpr size_t most = 1 << 14;
+  PyObject* items = items_of(cell.get());
+  if (spare.size() == most || Py_REFCNT(cell.get()) != 1 || Py_REFCNT(items) != 1 || PyList_GET_SIZE(items) != 1) return;
+  PyList_SetItem(items, 0, Py_NewRef(Py_None));
+  spare.push_back(cell.release());
 }
 
 class Opening {
@@ -74,9 +83,11 @@ class Opening {
     Deeper deeper;
     if (is_sequence(value)) return visit_items(value, [&](PyObject* part) { open(part); });
     visit_parts(value, layout, [&](PyObject* part, auto set) {
-      Owned inside(Py_NewRef(is_cell(part) ? inside_of(part) : part));
-      if (inside.get() != part) set(inside.get());
+      if (!is_cell(part)) return open(part);
+      Owned cell(Py_NewRef(part)), inside(Py_NewRef(inside_of(part)));
+      set(inside.get());
       open(inside.get());
+      give_up(std::move(cell));
     });
   }
 
@@ -91,25 +102,38 @@ PyObject* collect_closed(PyObject* to) {
   return before == nullptr ? Py_NewRef(Py_None) : before;
 }
 
+bool is_collecting() { return closed_here != nullptr; }
+
+void note_closed(PyObject* object, PyObject* cell) {
+  PyObject *closed = PyTuple_GET_ITEM(closed_here, 0), *owners = PyTuple_GET_ITEM(closed_here, 1);
+  const Py_ssize_t count = PyList_GET_SIZE(closed);
+  const bool is_noted = count > 0 && PyList_GET_ITEM(closed, count - 1) == object;
+  if (!is_noted && PyList_Append(closed, object) != 0) throw_python_error();
+  if (owners == Py_None) return;
+  Owned key(PyLong_FromVoidPtr(items_of(cell)));
+  if (PyDict_SetItem(owners, key.get(), object) != 0) throw_python_error();
+}
+
+Owned cell_with(PyObject* part) {
+  if (spare.empty()) {
+    Owned items(PyList_New(1));
+    PyList_SET_ITEM(items.get(), 0, Py_NewRef(part));
+    return new_cell(items.get());
+  }
+  Owned cell(spare.back());
+  spare.pop_back();
+  PyList_SetItem(items_of(cell.get()), 0, Py_NewRef(part));
+  return cell;
+}
+
 void close_cells(PyObject* value) {
-  if (closed_here == nullptr || is_sequence(value)) return;
-  const Owned collected(Py_NewRef(closed_here));
-  PyObject *closed = PyTuple_GET_ITEM(collected.get(), 0), *owners = PyTuple_GET_ITEM(collected.get(), 1);
-  PyObject* first = nullptr;  // the list of its first cell
-  bool is_closed = true;
+  if (!is_collecting() || is_sequence(value)) return;
   visit_parts(value, layout_of(Py_TYPE(value)), [&](PyObject* part, auto set) {
-    PyObject* items = is_cell(part) ? items_of(part) : nullptr;
-    if (items == nullptr) {
-      if (is_closed && PyList_Append(closed, value) != 0) throw_python_error();
-      is_closed = false;
-      Owned made(PyList_New(1));
-      PyList_SET_ITEM(made.get(), 0, Py_NewRef(part));
-      items = made.get();
-      set(new_cell(items).get());
-    }
-    if (first == nullptr) first = items;
+    if (is_cell(part)) return;
+    const Owned cell = cell_with(part);
+    note_closed(value, cell.get());
+    set(cell.get());
   });
-  if (!is_closed && owners != Py_None) note_owner(owners, first, value);
 }
 
 void open_cells(PyObject* values) {

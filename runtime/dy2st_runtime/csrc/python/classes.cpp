@@ -117,6 +117,13 @@ Owned attribute_of(PyObject* object, PyObject* table, PyObject* name, PyObject* 
   return described == Py_None ? Owned() : in_slot(described, object);
 }
 
+void set_attribute(PyObject* object, PyObject* table, PyObject* name, PyObject* described, PyObject* given) {
+  const bool is_in_table = table != nullptr && in_table(table, name) != nullptr;
+  if ((is_in_table ? PyDict_SetItem(table, name, given) : Py_TYPE(described)->tp_descr_set(described, object, given)) != 0) {
+    throw_python_error();
+  }
+}
+
 bool is_cell(PyObject* object) { return Py_IS_TYPE(object, known.cell); }
 
 PyObject* items_of(PyObject* cell) { return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(cell) + known.items); }

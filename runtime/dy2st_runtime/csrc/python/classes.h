@@ -38,6 +38,9 @@ Owned in_slot(PyObject* described, PyObject* object);
 // What an object has under a name in its __dict__, or else in the slot that something describes, if that is not None; or nothing.
 Owned attribute_of(PyObject* object, PyObject* table, PyObject* name, PyObject* described);
 
+// Puts something there, where there is something.
+void set_attribute(PyObject* object, PyObject* table, PyObject* name, PyObject* described, PyObject* given);
+
 bool is_cell(PyObject* object);
 // A borrowed reference to the list of a cell.
 PyObject* items_of(PyObject* cell);

@@ -9,6 +9,7 @@
 #include "cells.h"
 #include "classes.h"
 #include "fits.h"
+#include "holding.h"
 #include "inputs.h"
 #include "../listing.h"
 #include "../observe.h"
@@ -320,10 +321,22 @@ PyObject* open_all(PyObject*, PyObject* values) {
   return done([&] { open_cells(values); });
 }
 
+PyObject* holds(PyObject*, PyObject* args) {
+  PyObject *items = nullptr, *values = nullptr, *is_plain = nullptr, *others = nullptr;
+  if (!PyArg_ParseTuple(args, "OO!OO!", &items, &PyTuple_Type, &values, &is_plain, &PyTuple_Type, &others)) return nullptr;
+  try {
+    return PyBool_FromLong(holds_one_of(items, values, is_plain, others));
+  } catch (...) {
+    raise_in_python();
+    return nullptr;
+  }
+}
+
 PyMethodDef functions[] = {
     {"use", use, METH_VARARGS, "The class of cells, what gives the slots of a class, and the classes that have no cells, or nothing at all."},
     {"collect", collect, METH_O, "Where this thread notes the objects that get cells, and their owners; gives where it did so far."},
     {"close", close_one, METH_O, "Put what is in an object or dict in cells."},
+    {"holds", holds, METH_VARARGS, "Whether one of some objects is in what a list holds."},
     {"open", open_all, METH_O, "Put what is in the cells of all objects in a list into their places."},
     {"count_runs", count_runs, METH_O, "Whether runs that begin from now on are counted."},
     {"failed_at", failed_at, METH_NOARGS, "The instruction at which the last run of this thread failed, or -1."},

@@ -39,6 +39,15 @@ bool give_nones(Results& results, size_t count) {
   return results.end();
 }
 
+// What is in an object, or under a key, goes into a cell if it is in none; a new reference to the cell.
+template <class Set>
+Owned closed(PyObject* object, PyObject* part, Set set) {
+  Owned made = cell_with(part);
+  note_closed(object, made.get());
+  set(made.get());
+  return made;
+}
+
 // Its kind: the class, the names of the attributes, and for each of them what describes the slot that it has, or None.
 bool give_attributes(PyObject* object, PyObject* kind, bool in_cells, Results& results) {
   enum { kClass, kNames, kSlots };
@@ -48,44 +57,53 @@ bool give_attributes(PyObject* object, PyObject* kind, bool in_cells, Results& r
   if (Py_TYPE(object)->tp_dictoffset != 0) table = table_of(object);
   std::vector<Owned> found;
   found.reserve(static_cast<size_t>(PyTuple_GET_SIZE(names)));
-  const auto take = [&] {
-    bool are_in_cells = true;
-    for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(names); ++index) {
-      Owned part = attribute_of(object, table.get(), PyTuple_GET_ITEM(names, index), PyTuple_GET_ITEM(slots, index));
-      if (part.get() == nullptr) return found.clear(), true;  // Python says what is wrong
-      are_in_cells = are_in_cells && is_cell(part.get());
-      found.push_back(std::move(part));
-    }
-    return are_in_cells;
-  };
-  if (!take() && in_cells) {
-    found.clear();
-    close_cells(object);
-    take();
+  for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(names); ++index) {
+    found.push_back(attribute_of(object, table.get(), PyTuple_GET_ITEM(names, index), PyTuple_GET_ITEM(slots, index)));
+    if (found.back().get() == nullptr) return false;  // Python says what is wrong
   }
-  if (static_cast<Py_ssize_t>(found.size()) != PyTuple_GET_SIZE(names)) return false;
-  for (const Owned& part : found) results.add([&] { return from_python(part.get()); });
+  for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(names); ++index) {
+    results.add([&] {
+      Owned& part = found[static_cast<size_t>(index)];
+      if (in_cells && is_collecting() && !is_cell(part.get())) {
+        part = closed(object, part.get(), [&](PyObject* cell) {
+          set_attribute(object, table.get(), PyTuple_GET_ITEM(names, index), PyTuple_GET_ITEM(slots, index), cell);
+        });
+      }
+      return from_python(part.get());
+    });
+  }
   return results.end();
 }
 
-bool give_items(PyObject* object, size_t count, Results& results) {
-  const auto give = [&](Py_ssize_t size, auto item) {
-    if (static_cast<size_t>(size) != count) return give_nones(results, count);
-    for (Py_ssize_t index = 0; index < size; ++index) {
-      PyObject* part = item(index);
-      results.add([part] { return from_python(part); });
-    }
-    return results.end();
-  };
-  if (PyTuple_Check(object)) return give(PyTuple_GET_SIZE(object), [=](Py_ssize_t index) { return PyTuple_GET_ITEM(object, index); });
-  if (PyList_CheckExact(object)) return give(PyList_GET_SIZE(object), [=](Py_ssize_t index) { return PyList_GET_ITEM(object, index); });
-  if (!PyDict_CheckExact(object)) return false;
+bool give_items_of_dict(PyObject* table, bool in_cells, Results& results) {
+  PyObject *key = nullptr, *part = nullptr;
   Py_ssize_t position = 0;
-  return give(PyDict_GET_SIZE(object), [&](Py_ssize_t) {
-    PyObject *key = nullptr, *part = nullptr;
-    PyDict_Next(object, &position, &key, &part);
-    return part;
-  });
+  while (PyDict_Next(table, &position, &key, &part)) {
+    results.add([&] {
+      if (!in_cells || !is_collecting() || is_cell(part)) return from_python(part);
+      const Owned before(Py_NewRef(part)), name(Py_NewRef(key));
+      const Owned cell = closed(table, part, [&](PyObject* given) {
+        if (PyDict_SetItem(table, name.get(), given) != 0) throw_python_error();
+      });
+      return from_python(cell.get());
+    });
+  }
+  return results.end();
+}
+
+bool give_items(PyObject* object, size_t count, bool in_cells, Results& results) {
+  const Py_ssize_t size = PyTuple_Check(object)       ? PyTuple_GET_SIZE(object)
+                          : PyList_CheckExact(object) ? PyList_GET_SIZE(object)
+                          : PyDict_CheckExact(object) ? PyDict_GET_SIZE(object)
+                                                      : -1;
+  if (size < 0) return false;
+  if (static_cast<size_t>(size) != count) return give_nones(results, count);
+  if (PyDict_CheckExact(object)) return give_items_of_dict(object, in_cells, results);
+  for (Py_ssize_t index = 0; index < size; ++index) {
+    PyObject* part = PyTuple_Check(object) ? PyTuple_GET_ITEM(object, index) : PyList_GET_ITEM(object, index);
+    results.add([part] { return from_python(part); });
+  }
+  return results.end();
 }
 
 // Inputs: the container, how many parts it has or of what kind it is, and whether the parts are taken in cells.
@@ -101,8 +119,7 @@ bool parts(const Instruction& instruction, Frame& frame) {
     }
     const bool in_cells = frame[instruction.inputs[2]].as_bool();
     if (kind.is(Kind::Object)) return give_attributes(held.object(), kind.object(), in_cells, results);
-    if (in_cells && PyDict_Check(held.object())) close_cells(held.object());
-    return give_items(held.object(), static_cast<size_t>(kind.as_int()), results);
+    return give_items(held.object(), static_cast<size_t>(kind.as_int()), in_cells, results);
   }
   if (value.is(Kind::None)) {
     return give_nones(results, static_cast<size_t>(kind.is(Kind::Int) ? kind.as_int() : PyTuple_GET_SIZE(PyTuple_GET_ITEM(kind.object(), 1))));
