@@ -59,21 +59,27 @@ def _described(kind: value_types.Type | None, is_mixed: bool) -> tuple[Any, ...]
             return "any", tuple(_described(option, is_mixed) for option in options)
         case value_types.ListType(element):
             return "list", _described(element, is_mixed)
-        case value_types.ContainerType(TupleOf(_, factory), items):
-            return "tuple", factory or tuple, tuple(_described(item, is_mixed) for item in items)
-        case value_types.ContainerType(DictOf(keys), items) if all(type(key) is str for key in keys):
-            return "dict", keys, tuple(_described(item, is_mixed) for item in items)
-        case value_types.ContainerType(ObjectOf(factory, fields), items):
-            slots = slots_of(factory)
-            by_name = dict(slots)
-            if len(by_name) == len(slots):
-                inside = tuple(_described(item, is_mixed) for item in items)
-                return "object", factory, fields, tuple(map(by_name.get, fields)), inside
+        case value_types.ContainerType(structure, items):
+            inside = tuple(_described(item, is_mixed) for item in items)
+            return _described_container(structure, inside) or ("python", _check(kind, is_mixed))
         case value_types.TensorType(dtype, device, sizes):
             known = tuple(None if size is value_types.DYNAMIC else size for size in sizes)
             gradient = None if tensor_traits.AUTOGRAD in kind.mixed else kind.requires_grad
             return "tensor", dtype, device, known, kind.strides, gradient, _check(kind, is_mixed)
     return "python", _check(kind, is_mixed)
+
+
+def _described_container(structure: Structure, inside: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    match structure:
+        case TupleOf(_, factory):
+            return "tuple", factory or tuple, inside
+        case DictOf(keys) if all(type(key) is str for key in keys):
+            return "dict", keys, inside
+        case ObjectOf(factory, fields):
+            slots = slots_of(factory)
+            by_name = dict(slots)
+            return ("object", factory, fields, tuple(map(by_name.get, fields)), inside) if len(by_name) == len(slots) else None
+    return None
 
 
 def is_plain_tensor(value: Any) -> bool:

@@ -18,14 +18,14 @@ from typing import Any
 import torch
 from torch import fx
 
+from dy2st_runtime.executors.native import object_operations
 from dy2st_runtime.executors.native.callbacks import Callback
 from dy2st_runtime.executors.native.instructions import Instruction, Lowered
+from dy2st_runtime.executors.native.parts import count_of_parts, takes_part
 from dy2st_runtime.executors.python.code import is_part
 from dy2st_runtime.ir import value_types
 from dy2st_runtime.ir.program import Block, Location, Program
-from dy2st_runtime.ir.structure import CellOf, ObjectOf
 from dy2st_runtime.primitives import control, modes, scalars
-from dy2st_runtime.primitives.cells import slots_of
 from dy2st_runtime.primitives.gradients import backward, gradient_of, gradients, set_gradient
 
 _ENTER, _EXIT = torch.amp.autocast_mode._enter_autocast, torch.amp.autocast_mode._exit_autocast
@@ -252,8 +252,8 @@ class _Lowering:
 
     def spread(self, node: fx.Node, instruction: Instruction) -> bool:
         """Give each part of a result a register, if its users take parts of it."""
-        count = _count_of_parts(node)
-        if not count or not all(_takes_part(user, node, count) for user in node.users):
+        count = count_of_parts(node)
+        if not count or not all(takes_part(user, node, count) for user in node.users):
             return False
         taken = {user.args[1] for user in node.users}
         instruction.spread = True
@@ -299,22 +299,12 @@ class _Lowering:
         if not target.name.startswith("list_") or node.kwargs or not args:
             if not is_safe and not target.name.startswith("list_"):
                 self.may_skip_autograd = False
-            if target in (control.item_parts, control.item_make):
-                return self.on_object(target.name, args)
             arguments = _without_python(node.all_input_nodes, *args) if target is control.call_ else ()
-            return Instruction("python", target.name, arguments=arguments)
+            on_object = object_operations.instruction(target, args, self.register, self.constant)
+            return on_object or Instruction("python", target.name, arguments=arguments)
         if target is control.list_ and isinstance(args[0], list) and _nests_only_lists(args[0]):
             return Instruction("list", "list", inputs=[self.register(item) for item in args[0]])
         return self.on_list(target.name, args)
-
-    def on_object(self, name: str, args: Sequence[Any]) -> Instruction:
-        """Return what takes an object apart, or makes one."""
-        if name == "item_parts" and isinstance(args[0], fx.Node):
-            inputs = [self.register(args[0]), self.constant(_kind_of_parts(args[1])), self.constant(len(args) > 2 and bool(args[2]))]
-            return Instruction("python", name, inputs=inputs, arguments=(name, ()))
-        if name == "item_make" and isinstance(args[0], CellOf) and isinstance(args[1][0], fx.Node):
-            return Instruction("python", name, inputs=[self.register(args[1][0])], arguments=("cell", ()))
-        return Instruction("python", name)
 
     def number(self, node: fx.Node) -> Instruction:
         """Return a function on numbers, or an item of a list."""
@@ -347,14 +337,6 @@ class _Lowering:
             return Instruction("exit")
         self.switches_grad = True
         return Instruction("grad", inputs=[self.register(node.args[0])])
-
-
-def _kind_of_parts(kind: int | ObjectOf) -> Any:
-    """Return what the machine has to know to take a container apart, see ``csrc/python/objects.cpp``."""
-    if not isinstance(kind, ObjectOf):
-        return kind
-    slots = dict(slots_of(kind.factory))
-    return kind.factory, kind.fields, tuple(map(slots.get, kind.fields))
 
 
 def _without_python(
@@ -402,24 +384,3 @@ def _nests_only_lists(values: Sequence[Any]) -> bool:
         elif isinstance(value, (dict, slice)):
             return False
     return True
-
-
-def _takes_part(user: fx.Node, node: fx.Node, count: int) -> bool:
-    if user.target is not operator.getitem or user.args[0] is not node:
-        return False
-    index = user.args[1]
-    return type(index) is int and 0 <= index < count
-
-
-def _count_of_parts(node: fx.Node) -> int:
-    """Return how many parts a result always has; 0 if it is a single value, or that is not known."""
-    if node.target is control.item_parts:
-        kind: Any = node.args[1]
-        return len(kind.fields) if isinstance(kind, ObjectOf) else int(kind)
-    if isinstance(node.target, torch._ops.OpOverload):
-        count = len(node.target._schema.returns)
-        return count if count > 1 else 0
-    if node.target is control.transform_ and all(user.target is operator.getitem for user in node.users):
-        indices: list[Any] = [user.args[1] for user in node.users]
-        return 1 + max(indices, default=-1) if all(type(index) is int for index in indices) else 0
-    return 0
