@@ -135,9 +135,9 @@ bool reverse(const Instruction& instruction, Frame& frame) {
 template <bool any>
 bool get(const Instruction& instruction, Frame& frame) {
   const Value& from = input(instruction, frame, 0);
-  if (Object* list = list_in_python(from)) {
+  if (Object* sequence = any && from.is(Kind::Object) ? from.object() : list_in_python(from)) {
     Value item;
-    if (!get_in_python(frame, list, input(instruction, frame, 1), item)) return false;
+    if (!get_in_python(frame, sequence, input(instruction, frame, 1), item)) return false;
     give(instruction, frame, std::move(item));
     return true;
   }

@@ -33,7 +33,7 @@ void tell_kept(const Program& program, Frame& frame);
 
 // The list of Python that a value is, or nullptr: what is done with its items takes the GIL by itself. False: Python has to do it.
 Object* list_in_python(const Value& value);
-bool get_in_python(Frame& frame, Object* list, const Value& index, Value& to);
+bool get_in_python(Frame& frame, Object* sequence, const Value& index, Value& to);  // a tuple has items, too
 bool set_in_python(Frame& frame, Object* list, const Value& index, const Value& item);
 bool append_in_python(Frame& frame, Object* list, const Value& item);
 bool length_in_python(Frame& frame, Object* list, Value& to);

@@ -205,21 +205,29 @@ Object* list_in_python(const Value& value) {
 
 namespace {
 
-// Where an index is in a list, or -1.
-Py_ssize_t place_in(Object* list, const Value& index) {
+// Whether an object is a tuple whose class takes its items as Python's own does.
+bool is_tuple(Object* object) {
+  return PyTuple_Check(object) && Py_TYPE(object)->tp_as_mapping != nullptr &&
+         Py_TYPE(object)->tp_as_mapping->mp_subscript == PyTuple_Type.tp_as_mapping->mp_subscript;
+}
+
+// Where an index is in a list or tuple, or -1.
+Py_ssize_t place_in(Object* sequence, const Value& index) {
   if (!index.is(Kind::Int)) return -1;
-  const Py_ssize_t size = PyList_GET_SIZE(list);
+  const Py_ssize_t size = Py_SIZE(sequence);
   const int64_t place = index.as_int() < 0 ? index.as_int() + size : index.as_int();
   return place < size ? static_cast<Py_ssize_t>(place) : -1;
 }
 
 }  // namespace
 
-bool get_in_python(Frame& frame, Object* list, const Value& index, Value& to) {
+bool get_in_python(Frame& frame, Object* sequence, const Value& index, Value& to) {
   hold_python(frame);
-  const Py_ssize_t place = place_in(list, index);
+  const bool is_list = PyList_CheckExact(sequence);
+  if (!is_list && !is_tuple(sequence)) return false;
+  const Py_ssize_t place = place_in(sequence, index);
   if (place < 0) return false;
-  to = from_python(PyList_GET_ITEM(list, place));
+  to = from_python(is_list ? PyList_GET_ITEM(sequence, place) : PyTuple_GET_ITEM(sequence, place));
   return true;
 }
 
