@@ -10,10 +10,10 @@ from torch.autograd import forward_ad
 
 from dy2st.capture.types import tensor_traits, value_types
 from dy2st.capture.values.kinds import refused_kind
+from dy2st_runtime.compiled import COMPILED
 from dy2st_runtime.ir.flattening import attributes, has_slots
 from dy2st_runtime.ir.structure import DictOf, ObjectOf, Structure, TupleOf, exact
 from dy2st_runtime.primitives.cells import Cell, slots_of
-from dy2st_runtime.primitives.compiled import COMPILED
 
 _Check = Callable[[Any], bool]
 NUMBERS = {"bool": bool, "int": int, "float": float}

@@ -13,10 +13,10 @@ import torch
 from dy2st.capture.types import fits, lattice, mismatches, value_types
 from dy2st.capture.values import storage
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS
+from dy2st_runtime.compiled import COMPILED
 from dy2st_runtime.ir.flattening import attributes, shallow
 from dy2st_runtime.ir.structure import CellOf, DictOf, Leaf, ObjectOf, Structure, TupleOf
 from dy2st_runtime.primitives.cells import Cell
-from dy2st_runtime.primitives.compiled import COMPILED
 
 Kinds = tuple[value_types.Type | None, value_types.Type | None]
 """The types of the keys, and of what is under them; ``None`` where there is nothing."""

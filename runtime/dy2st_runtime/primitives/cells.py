@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 
 import torch
 
-from dy2st_runtime.primitives.compiled import COMPILED
+from dy2st_runtime.compiled import COMPILED
 
 
 def _refuse() -> NoReturn:

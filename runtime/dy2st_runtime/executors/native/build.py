@@ -29,8 +29,8 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
+from dy2st_runtime.compiled import COMPILED
 from dy2st_runtime.errors import BuildError
-from dy2st_runtime.primitives.compiled import COMPILED
 
 SOURCES = pathlib.Path(__file__).parents[2] / "csrc"
 """Where the C++ is."""

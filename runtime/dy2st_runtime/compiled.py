@@ -1,4 +1,4 @@
-"""What primitives do in C++, once the native executor has been loaded; until then, and without it, they do it in Python."""
+"""What this package does in C++, once the native executor has been loaded; until then, and without it, it does it in Python."""
 
 from __future__ import annotations
 
