@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -30,7 +31,8 @@ from dy2st_runtime.executors import Runner
 from dy2st_runtime.executors.python.code import tuple_text
 from dy2st_runtime.ir.structure import Const, DictOf, Leaf, ListOf, Structure, TupleOf
 from dy2st_runtime.ir.unflattening import unflatten
-from dy2st_runtime.primitives.cells import close, open_, owners
+from dy2st_runtime.primitives import control
+from dy2st_runtime.primitives.cells import closing, owners
 
 
 class Route:
@@ -142,23 +144,15 @@ def prepared(run: Runner, captured: Captured) -> Runner:
 
 
 def with_cells(run: Runner, captured: Captured) -> Runner:
-    """Return a runner that gives objects which the program changes the cells that it changes, and takes them away afterwards."""
+    """Return a runner that lets the program give objects which it changes cells, and takes these away afterwards."""
     if not captured.changed:
         return run
-    first = len(captured.program.inputs)
-    changed = {first + position: classes for position, classes in captured.changed.items()}
+    has_owners = any(node.target is control.item_owner for node in captured.program.nodes())
+    known: Callable[[], AbstractContextManager[None]] = owners if has_owners else nullcontext
 
     def run_with_cells(inputs: Sequence[Any]) -> Any:
-        closed: dict[int, Any] = {}
-        with _CLOSING, owners():
-            try:
-                for position, classes in changed.items():
-                    close(inputs[position], classes, closed)
-                return run(inputs)
-            finally:
-                seen: set[int] = set()
-                for value in closed.values():
-                    open_(value, seen)
+        with _CLOSING, known(), closing():
+            return run(inputs)
 
     return run_with_cells
 

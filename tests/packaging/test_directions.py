@@ -86,6 +86,7 @@ dy2st_runtime.ir
 dy2st_runtime.primitives
 dy2st_runtime.arrays
 dy2st_runtime.torch_versions
+dy2st_runtime.compiled
 dy2st_runtime.errors
 """.split()
 """A room, a folder or a single module, imports from rooms further down alone. One that is missing here must be given its place."""

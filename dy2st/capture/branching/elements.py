@@ -44,8 +44,7 @@ from dy2st.capture.values.symbolic import (
 )
 from dy2st.capture.values.texts import RuntimeString, Text
 from dy2st_runtime.ir.flattening import children, shallow
-from dy2st_runtime.ir.items import is_plain_object
-from dy2st_runtime.ir.structure import Const, TupleOf
+from dy2st_runtime.ir.structure import CellOf, Const, ObjectOf, TupleOf
 from dy2st_runtime.ir.unflattening import unflatten
 from dy2st_runtime.primitives import control
 from dy2st_runtime.primitives.cells import Cell
@@ -388,8 +387,10 @@ def _taken(builder: BlockBuilder, session: Session, kind: value_types.Type, node
             if certain and type(structure) is TupleOf:
                 nodes = [builder.call_raw(operator.getitem, (node, i)) for i in range(len(items))]
             else:
-                what = structure if is_plain_object(structure) else len(items)
-                parts = builder.call_raw(control.item_parts, (node, what))
+                is_object = isinstance(structure, ObjectOf) and not issubclass(structure.factory, dict)
+                what = structure if is_object else len(items)
+                in_cells = any(map(_is_in_cell, items))
+                parts = builder.call_raw(control.item_parts, (node, what, True) if in_cells else (node, what))
                 nodes = [builder.call_raw(operator.getitem, (parts, i)) for i in range(len(items))]
             result = unflatten(structure, [_taken(builder, session, item, n, certain) for item, n in zip(items, nodes)])
             if _is_object(result):
@@ -400,6 +401,10 @@ def _taken(builder: BlockBuilder, session: Session, kind: value_types.Type, node
     value = session.new_value(kind)
     builder.bind(value, node)
     return unpack_list(value)
+
+
+def _is_in_cell(kind: value_types.Type) -> bool:
+    return isinstance(kind, value_types.ContainerType) and isinstance(kind.structure, CellOf)
 
 
 def _option(builder: BlockBuilder, session: Session, options: tuple[value_types.Type, ...], node: fx.Node) -> Any:

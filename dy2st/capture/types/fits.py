@@ -10,9 +10,10 @@ from torch.autograd import forward_ad
 
 from dy2st.capture.types import tensor_traits, value_types
 from dy2st.capture.values.kinds import refused_kind
+from dy2st_runtime.compiled import COMPILED
 from dy2st_runtime.ir.flattening import attributes, has_slots
 from dy2st_runtime.ir.structure import DictOf, ObjectOf, Structure, TupleOf, exact
-from dy2st_runtime.primitives.cells import Cell
+from dy2st_runtime.primitives.cells import Cell, slots_of
 
 _Check = Callable[[Any], bool]
 NUMBERS = {"bool": bool, "int": int, "float": float}
@@ -28,16 +29,57 @@ def condition(kind: value_types.Type | None, is_mixed: bool) -> _Check:
     """
     numbers = _kinds(kind, is_mixed) if isinstance(kind, value_types.NumberType) else None
     check = _check(kind, is_mixed)
+    in_library: list[Any] = []
 
     def are_all(items: Any) -> bool:
         if not isinstance(items, list) or forward_ad._current_level >= 0:
             return False
         if numbers is not None:
             return set(map(type, items)) <= numbers
+        if COMPILED.library is not None:
+            if not in_library:
+                in_library.append(COMPILED.library.Fits(_described(kind, is_mixed)).are_all)
+            return bool(in_library[0](items))
         with torch._C.DisableTorchFunction():
             return all(map(check, items))
 
     return are_all
+
+
+def _described(kind: value_types.Type | None, is_mixed: bool) -> tuple[Any, ...]:
+    """Return the condition on an item as ``csrc/python/fits.cpp`` takes it: what that does not know, it asks Python."""
+    match kind:
+        case value_types.NumberType():
+            return "class", tuple(_kinds(kind, is_mixed))
+        case value_types.StringType():
+            return "class", (str,)
+        case value_types.SameType(known):
+            return "same", known, _check(kind, is_mixed)
+        case value_types.TaggedUnionType(options):
+            return "any", tuple(_described(option, is_mixed) for option in options)
+        case value_types.ListType(element):
+            return "list", _described(element, is_mixed)
+        case value_types.ContainerType(structure, items):
+            inside = tuple(_described(item, is_mixed) for item in items)
+            return _described_container(structure, inside) or ("python", _check(kind, is_mixed))
+        case value_types.TensorType(dtype, device, sizes):
+            known = tuple(None if size is value_types.DYNAMIC else size for size in sizes)
+            gradient = None if tensor_traits.AUTOGRAD in kind.mixed else kind.requires_grad
+            return "tensor", dtype, device, known, kind.strides, gradient, _check(kind, is_mixed)
+    return "python", _check(kind, is_mixed)
+
+
+def _described_container(structure: Structure, inside: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    match structure:
+        case TupleOf(_, factory):
+            return "tuple", factory or tuple, inside
+        case DictOf(keys) if all(type(key) is str for key in keys):
+            return "dict", keys, inside
+        case ObjectOf(factory, fields):
+            slots = slots_of(factory)
+            by_name = dict(slots)
+            return ("object", factory, fields, tuple(map(by_name.get, fields)), inside) if len(by_name) == len(slots) else None
+    return None
 
 
 def is_plain_tensor(value: Any) -> bool:

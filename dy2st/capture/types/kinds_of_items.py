@@ -13,6 +13,7 @@ import torch
 from dy2st.capture.types import fits, lattice, mismatches, value_types
 from dy2st.capture.values import storage
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS
+from dy2st_runtime.compiled import COMPILED
 from dy2st_runtime.ir.flattening import attributes, shallow
 from dy2st_runtime.ir.structure import CellOf, DictOf, Leaf, ObjectOf, Structure, TupleOf
 from dy2st_runtime.primitives.cells import Cell
@@ -128,18 +129,23 @@ def held_in(items: Iterable[Any], is_plain: IsPlain, seen: dict[int, Any] | None
     return seen
 
 
+_VALUES = (torch.Tensor, str, type, *fits.NUMBERS.values(), *_CONSTANTS, *SYMBOLIC_NUMBERS)
+"""The classes of what holds no objects."""
+
+
 def _inside(value: Any, is_plain: IsPlain) -> Iterable[Any] | None:
     """Return what is in a container; ``None`` for anything else."""
     if isinstance(value, (list, tuple)):
         return value
     if isinstance(value, dict):
         return dict.values(value)
-    is_value = isinstance(value, (torch.Tensor, str, type, *fits.NUMBERS.values(), *_CONSTANTS, *SYMBOLIC_NUMBERS))
-    return None if is_value or not is_plain(type(value)) else attributes(value).values()
+    return None if isinstance(value, _VALUES) or not is_plain(type(value)) else attributes(value).values()
 
 
 def holds(is_plain: IsPlain, items: Any, *others: Any) -> bool:
     """Tell whether one of some objects is in such a list."""
+    if COMPILED.library is not None:
+        return bool(COMPILED.library.holds(items, _VALUES, is_plain, others))
     held = held_in(items, is_plain)
     return any(id(other) in held for other in others)
 

@@ -47,6 +47,7 @@ Instruction assembled(const Program& program, const Step& step) {
   instruction.reads = registers_in(program, step.reads);
   instruction.target = step.target;
   instruction.spread = step.spread;
+  instruction.is_own = step.kind == "list" || step.name.rfind("item_", 0) == 0 || step.name.rfind("list_", 0) == 0;
   if (step.kind == "number") instruction.handler = number_handler(step.name);
   if (step.kind == "list") instruction.handler = list_handler(step.name);
   if (step.kind == "number" || step.kind == "list") instruction.aliases = false, instruction.only_reads = true;

@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "program.h"
+#include "python_bridge.h"
 
 namespace dy2st {
 namespace {
@@ -53,7 +54,11 @@ bool copy(const Instruction& instruction, Frame& frame) {
 }
 
 bool append(const Instruction& instruction, Frame& frame) {
-  auto* items = list_of(input(instruction, frame, 0));
+  const Value& to = input(instruction, frame, 0);
+  if (Object* list = list_in_python(to)) {
+    return append_in_python(frame, list, input(instruction, frame, 1)) && give_none(instruction, frame);
+  }
+  auto* items = list_of(to);
   if (items == nullptr) return false;
   items->push_back(Value(input(instruction, frame, 1)));
   return give_none(instruction, frame);
@@ -80,7 +85,11 @@ bool insert(const Instruction& instruction, Frame& frame) {
 }
 
 bool set(const Instruction& instruction, Frame& frame) {
-  auto* items = changed_list_of(input(instruction, frame, 0));
+  const Value& in = input(instruction, frame, 0);
+  if (Object* list = list_in_python(in)) {
+    return set_in_python(frame, list, input(instruction, frame, 1), input(instruction, frame, 2)) && give_none(instruction, frame);
+  }
+  auto* items = changed_list_of(in);
   size_t index = 0;
   if (items == nullptr || !index_of(input(instruction, frame, 1), items->size(), index)) return false;
   Value given(input(instruction, frame, 2));
@@ -126,6 +135,12 @@ bool reverse(const Instruction& instruction, Frame& frame) {
 template <bool any>
 bool get(const Instruction& instruction, Frame& frame) {
   const Value& from = input(instruction, frame, 0);
+  if (Object* sequence = any && from.is(Kind::Object) ? from.object() : list_in_python(from)) {
+    Value item;
+    if (!get_in_python(frame, sequence, input(instruction, frame, 1), item)) return false;
+    give(instruction, frame, std::move(item));
+    return true;
+  }
   const auto* items = any ? sequence_of(from) : list_of(from);
   size_t index = 0;
   if (items == nullptr || !index_of(input(instruction, frame, 1), items->size(), index)) return false;
@@ -163,7 +178,14 @@ bool slice(const Instruction& instruction, Frame& frame) {
 }
 
 bool length(const Instruction& instruction, Frame& frame) {
-  const auto* items = sequence_of(input(instruction, frame, 0));
+  const Value& of = input(instruction, frame, 0);
+  if (Object* list = list_in_python(of)) {
+    Value size;
+    if (!length_in_python(frame, list, size)) return false;
+    give(instruction, frame, std::move(size));
+    return true;
+  }
+  const auto* items = sequence_of(of);
   if (items == nullptr) return false;
   give(instruction, frame, Value::of(static_cast<int64_t>(items->size())));
   return true;

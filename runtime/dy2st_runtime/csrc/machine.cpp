@@ -14,9 +14,10 @@ namespace {
 // Ctrl-C is noticed in a loop without end, and costs a look at the clock for each iteration.
 class Patience {
  public:
-  void note_iteration() {
+  void note_iteration(Frame& frame) {
     if ((++iterations_ & 15) != 0) return;
     const auto now = std::chrono::steady_clock::now();
+    if (frame.holds_python && now - last_ >= std::chrono::milliseconds(5)) release_python(frame);  // other threads wait for it
     if (now - last_ < std::chrono::milliseconds(50)) return;
     last_ = now;
     check_signals();
@@ -86,6 +87,7 @@ void execute_observed(const Program& program, Frame& frame, Observing& observer)
     observer.begin(instruction);
     switch (instruction.opcode) {
       case Opcode::Do:
+        if (frame.holds_python && instruction.op) release_python(frame);
         skip.allow_views(instruction.aliases || frame.gradients);  // a view may have to say that it requires gradients
         if (!frame.records || !tape.take(instruction)) {
           if (instruction.handler == nullptr || !instruction.handler(instruction, frame)) run_python(program, instruction, frame, skip, tape);
@@ -95,7 +97,7 @@ void execute_observed(const Program& program, Frame& frame, Observing& observer)
       case Opcode::Jump:
         if (instruction.target <= static_cast<int32_t>(next)) {
           skip.leave();
-          patience.note_iteration();
+          patience.note_iteration(frame);
           skip.enter();
         }
         next = instruction.target;

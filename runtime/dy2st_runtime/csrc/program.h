@@ -62,6 +62,7 @@ struct Instruction {
   const void* typed = nullptr;    // the operator, for a typed call
   const Rule* rule = nullptr;     // what it does to gradients, where a tape may note it
   bool only_reads = false;        // gives no tensor with gradients, and no other name for one
+  bool is_own = false;            // what Python does there is of this library, and runs no other program
   int32_t target = -1;
   std::vector<int32_t> outputs;
   std::vector<int32_t> inputs;    // what the handler reads
@@ -131,6 +132,10 @@ struct Frame {
   bool unobserved = false;        // no profiler, no autocast
   bool counted = false;           // someone wants to know how often and how long
   bool labelled = false;          // a profiler runs
+  void* python = nullptr;         // the state of this thread in Python, while it runs without the GIL
+  bool holds_python = false;
+  const Instruction* keeper = nullptr;  // an instruction whose function only keeps what it is given, and has not been told it
+  std::vector<Value> kept;
   Value& operator[](int32_t index) { return registers[index]; }
 };
 

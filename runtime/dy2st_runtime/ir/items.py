@@ -26,7 +26,7 @@ from dy2st_runtime.errors import ProgramError
 from dy2st_runtime.ir.flattening import attributes, children, shallow
 from dy2st_runtime.ir.structure import Const, ObjectOf, Structure, exact
 from dy2st_runtime.ir.unflattening import unflatten
-from dy2st_runtime.primitives.cells import Cell
+from dy2st_runtime.primitives.cells import Cell, close
 
 Kind = tuple[Any, ...]
 
@@ -51,27 +51,25 @@ def of_kind(value: Any, kind: Kind) -> Any:
     return value if fits(value, kind) else None
 
 
-def parts(value: Any, kind: int | ObjectOf) -> Sequence[Any]:
+def parts(value: Any, kind: int | ObjectOf, in_cells: bool = False) -> Sequence[Any]:
     """Return what is in a container; ``None`` in each place of one that is not there.
 
     Args:
         value: the container.
-        kind: how many parts it has; of an object of a plain class, its structure.
+        kind: how many parts it has; of an object, its structure.
+        in_cells: whether the program takes the parts in cells, see :mod:`~dy2st_runtime.primitives.cells`.
     """
     if type(value) is Cell:
         return [value.items]
     if value is None:
         return [None] * (kind if isinstance(kind, int) else len(kind.fields))
+    if in_cells and not isinstance(value, (list, tuple)):
+        close(value)
     if isinstance(kind, ObjectOf):
         held = attributes(value)
-        return [held[name] for name in kind.fields]
+        return [held[name] for name in kind.fields] if held.keys() >= {*kind.fields} else [None] * len(kind.fields)
     results = shallow(value)[0]
     return results if len(results) == kind else [None] * kind  # of an object from outside, which holds something else
-
-
-def is_plain_object(structure: Structure) -> bool:
-    """Tell whether a structure is that of an object of which only its structure tells that it is a container."""
-    return isinstance(structure, ObjectOf) and not dataclasses.is_dataclass(structure.factory)
 
 
 def fits(value: Any, kind: Kind) -> bool:

@@ -1,7 +1,7 @@
 """What an object that a program makes has in place of an attribute, where the program reads and changes it while it is in a list.
 
 b.n = [0]            for the program, an attribute is a list with one item, which all copies of the object share
-close(items, …)      does that with the attributes of objects that a program is given
+close(b)             does that with the attributes of an object that a program is given, when the program looks into it first
 open_(items)         puts what is in these lists into the objects, when they leave the program
 owner(b)             which of the objects that have these lists is the one of the user's: the first
 
@@ -15,10 +15,12 @@ import contextlib
 import threading
 import types
 import weakref
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import torch
+
+from dy2st_runtime.compiled import COMPILED
 
 
 def _refuse() -> NoReturn:
@@ -33,6 +35,7 @@ class Cell:
         refuse: what is raised by whoever takes the cell for what is in it.
     """
 
+    __slots__ = ("items",)
     refuse: Callable[[], NoReturn] = staticmethod(_refuse)
 
     def __init__(self, items: list[Any]) -> None:
@@ -86,48 +89,73 @@ PLAIN = frozenset((bool, int, float, complex, str, bytes, type(None), torch.Tens
 """The classes of most of what is in objects, found without a look at their bases."""
 
 
-def open_(value: Any, seen: set[int] | None = None) -> None:
+def open_(value: Any) -> None:
     """Put what is in the cells of all objects in a value into their places."""
-    seen = set() if seen is None else seen
+    open_all([value])
+
+
+def open_all(values: list[Any]) -> None:
+    """Do that with several values, each object once."""
+    if COMPILED.library is not None:
+        COMPILED.library.open(values)
+        return
+    seen: set[int] = set()
+    for value in values:
+        _open(value, seen)
+
+
+def _open(value: Any, seen: set[int]) -> None:
     if type(value) in PLAIN or id(value) in seen or isinstance(value, WITHOUT_CELLS):
         return
     seen.add(id(value))
     if isinstance(value, (list, tuple)):
         for part in value:
-            open_(part, seen)
+            _open(part, seen)
         return
     for name, part in parts(value):
         inside = part.items[0] if type(part) is Cell else part
         if inside is not part:
             put(value, name, inside)
         if type(inside) not in PLAIN:
-            open_(inside, seen)
+            _open(inside, seen)
 
 
-def close(value: Any, classes: Collection[type], closed: dict[int, Any]) -> None:
-    """Put the attributes of objects of some classes, and the items of dicts, in cells.
+@contextlib.contextmanager
+def closing() -> Iterator[None]:
+    """Inside, in this thread, :func:`close` puts what objects hold in cells; at the end they have no cells any more."""
+    closed: list[Any] = []
+    library, before = COMPILED.library, getattr(_local, "closed", None)
+    if library is None:
+        _local.closed = closed
+    else:
+        outside = library.collect((closed, getattr(_local, "owners", None)))
+        _local.closed = None
+    try:
+        yield
+    finally:
+        _local.closed = before
+        if library is not None:
+            library.collect(outside)
+        open_all(closed)
 
-    Args:
-        value: a list; what is in its items counts, too.
-        classes: of the objects; with ``dict`` among them, dicts.
-        closed: gets these objects, by identity, and what else has been looked at.
-    """
-    if type(value) in PLAIN or id(value) in closed or isinstance(value, WITHOUT_CELLS):
+
+def close(value: Any) -> None:
+    """Put the attributes of an object, or the items of a dict, in cells, unless they are; one that the program made has some."""
+    closed = getattr(_local, "closed", None)
+    if closed is None:
+        if COMPILED.library is not None:
+            COMPILED.library.close(value)
         return
-    closed[id(value)] = value
-    if isinstance(value, (list, tuple)):
-        for part in value:
-            close(part, classes, closed)
+    held = [(name, part) for name, part in parts(value) if type(part) is not Cell]
+    if not held:
         return
-    gets_cells = type(value) in classes
-    for name, part in parts(value):
-        inside = part.items[0] if type(part) is Cell else part
-        if inside is part and gets_cells:
-            put(value, name, Cell([part]))
-        if type(inside) not in PLAIN:
-            close(inside, classes, closed)
-    if getattr(_local, "owners", None) is not None:
-        owner(value)
+    closed.append(value)
+    known = getattr(_local, "owners", None)
+    for name, part in held:
+        cell = Cell([part])
+        put(value, name, cell)
+        if known is not None:
+            known[id(cell.items)] = value
 
 
 def put(value: Any, name: Any, part: Any) -> None:
@@ -166,3 +194,6 @@ def slots_of(kind: type) -> list[tuple[str, types.MemberDescriptorType]]:
     key = id(kind)
     _SLOTS[key] = weakref.ref(kind, lambda _: _SLOTS.pop(key, None) and None), result
     return result
+
+
+COMPILED.when_loaded(lambda library: library.use(Cell, slots_of, WITHOUT_CELLS, tuple(PLAIN)))

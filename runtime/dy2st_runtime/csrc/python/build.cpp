@@ -5,6 +5,7 @@
 #include "../assemble.h"
 #include "../calls/gradients.h"
 #include "../python_bridge.h"
+#include "objects.h"
 
 namespace dy2st {
 namespace {
@@ -93,7 +94,9 @@ Instruction make(Program& program, PyObject* described) {
   instruction.label = text(part(kLabel));
   PyObject* arguments = part(kArguments);
   if (step.kind == "python" && PyTuple_GET_SIZE(arguments) == 2) {
-    instruction.handler = gradient_handler(text(PyTuple_GET_ITEM(arguments, 0)));
+    const std::string name = text(PyTuple_GET_ITEM(arguments, 0));
+    instruction.handler = gradient_handler(name);
+    if (instruction.handler == nullptr) instruction.handler = object_handler(name);
     instruction.numbers = numbers(PyTuple_GET_ITEM(arguments, 1));
   }
   if (step.kind == "operator" && !describe_operator(program, instruction, arguments)) instruction.handler = nullptr;

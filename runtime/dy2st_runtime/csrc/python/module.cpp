@@ -2,18 +2,15 @@
 #include <Python.h>
 
 #include <ATen/PythonTorchFunctionTLS.h>
-#include <ATen/SavedTensorHooks.h>
-#include <ATen/SequenceNumber.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/record_function.h>
-#include <c10/core/InferenceMode.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
-#include <torch/csrc/autograd/anomaly_mode.h>
-#include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/function_hook.h>
-#include <torch/csrc/autograd/python_variable.h>
 
 #include "build.h"
+#include "cells.h"
+#include "classes.h"
+#include "fits.h"
+#include "holding.h"
+#include "inputs.h"
 #include "../listing.h"
 #include "../observe.h"
 #include "../python_bridge.h"
@@ -35,12 +32,6 @@ bool is_intercepted() {
          !(included - c10::default_included_set).empty();
 }
 
-// Whether small operations may do without the dispatcher.
-bool is_unobserved() {
-  const auto excluded = c10::impl::tls_local_dispatch_key_set().excluded_;
-  return excluded == c10::default_excluded_set && !at::hasCallbacks() && !c10::InferenceMode::is_enabled();
-}
-
 // A frame from the pool, given back empty.
 class Borrowed {
  public:
@@ -57,6 +48,8 @@ class Borrowed {
     frame_->stack.clear();
     frame_->moved.clear();
     frame_->autocasts.clear();
+    frame_->keeper = nullptr;
+    frame_->kept.clear();
     const std::lock_guard<std::mutex> guard(program_.lock);
     program_.frames.push_back(std::move(frame_));
   }
@@ -71,101 +64,6 @@ class Borrowed {
   Program& program_;
   std::unique_ptr<Frame> frame_;
 };
-
-// Whether somebody is called when its gradient comes, and may see in which order gradients do.
-bool is_hooked(const at::Tensor& tensor) {
-  using namespace torch::autograd;
-  if (!impl::hooks(tensor).empty() || impl::post_acc_grad_hooks(tensor) != nullptr) return true;
-  const auto accumulator = impl::try_get_grad_accumulator(tensor);
-  return accumulator && !(accumulator->pre_hooks().empty() && accumulator->post_hooks().empty());
-}
-
-// What the tensors among the inputs say of a run.
-struct Found {
-  bool gradients = false, tangents = false, hooked = false, held = false, of_other_class = false;
-
-  void add(const at::Tensor& tensor, bool in_list) {
-    gradients = gradients || tensor.requires_grad();
-    hooked = hooked || (tensor.requires_grad() && is_hooked(tensor));
-    held = held || (tensor.requires_grad() && in_list);
-    tangents = tangents || tensor._fw_grad(0).defined() || tensor.key_set().has(c10::DispatchKey::Python);
-  }
-};
-
-// What is in an object that is an item of a list; where that cannot be told, there may be anything.
-void look_into(PyObject* object, Found& found, int depth = 0) {
-  if (THPVariable_CheckExact(object)) return found.add(THPVariable_Unpack(object), true);
-  if (THPVariable_Check(object)) {
-    found.of_other_class = true;
-    return;
-  }
-  const bool holds_nothing = object == Py_None || PyUnicode_Check(object) || PyLong_Check(object) || PyFloat_Check(object) ||
-                             PyBytes_Check(object) || PyComplex_Check(object) || PyType_Check(object);
-  if (holds_nothing) return;
-  if (depth > 64) {
-    found.gradients = found.held = true;
-  } else if (PyList_Check(object)) {
-    for (Py_ssize_t index = 0; index < PyList_GET_SIZE(object); ++index) look_into(PyList_GET_ITEM(object, index), found, depth + 1);
-  } else if (PyTuple_Check(object)) {
-    for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(object); ++index) look_into(PyTuple_GET_ITEM(object, index), found, depth + 1);
-  } else if (PyDict_Check(object)) {
-    PyObject *key = nullptr, *item = nullptr;
-    Py_ssize_t position = 0;
-    while (PyDict_Next(object, &position, &key, &item)) look_into(item, found, depth + 1);
-  } else {
-    PyObject* table = PyObject_GenericGetDict(object, nullptr);
-    if (table == nullptr) {  // it has slots
-      PyErr_Clear();
-      found.gradients = found.held = true;
-    } else {
-      look_into(table, found, depth + 1);
-      Py_DECREF(table);
-    }
-  }
-}
-
-// A list is one of its own; what is in it stays the object that it is, since Python tells that.
-Value load_input(PyObject* object, Found& found) {
-  if (PyList_CheckExact(object)) {
-    std::vector<Value> values;
-    values.reserve(static_cast<size_t>(PyList_GET_SIZE(object)));
-    for (Py_ssize_t index = 0; index < PyList_GET_SIZE(object); ++index) {
-      PyObject* item = PyList_GET_ITEM(object, index);
-      values.push_back(from_python(item));
-      look_into(item, found);
-    }
-    return Value::list(std::move(values));
-  }
-  Value value = from_python(object);
-  if (value.is(Kind::Tensor)) {
-    found.add(value.tensor(), false);
-  } else if (value.is(Kind::Object) && (PyTuple_Check(object) || THPVariable_Check(object))) {
-    look_into(object, found);
-  }
-  return value;
-}
-
-// False for a tensor of another class, which may have a say in what is done with it, and for tangents of forward-mode
-// differentiation, whose formulas may be Python's.
-bool load_inputs(const Program& program, Frame& frame, PyObject* const* values) {
-  Found found;
-  for (size_t index = 0; index < program.inputs.size(); ++index) {
-    frame[program.inputs[index]] = load_input(values[index], found);
-    if (found.of_other_class) return false;
-  }
-  if (found.tangents) return false;
-  const bool recorded = found.gradients && (program.switches_grad || at::GradMode::is_enabled());
-  frame.gradients = found.gradients;
-  frame.unobserved = is_unobserved();
-  frame.counted = counting;
-  frame.labelled = at::hasCallbacks();
-  frame.skips_autograd = program.may_skip_autograd && !recorded && !c10::InferenceMode::is_enabled();
-  frame.records = program.may_skip_autograd && !*program.traced_back && recorded && !found.hooked && !found.held &&
-                  frame.unobserved &&
-                  !torch::autograd::AnomalyMode::is_enabled() && !at::SavedTensorDefaultHooks::get_hooks();
-  if (frame.records) frame.first_node = at::sequence_number::peek();
-  return true;
-}
 
 // What the program had opened is closed; the error of Python stays.
 void leave_autocasts(const Program& program, Frame& frame) {
@@ -184,14 +82,29 @@ void leave_autocasts(const Program& program, Frame& frame) {
 }
 
 void execute_unlocked(const Program& program, Frame& frame) {
-  PyThreadState* state = PyEval_SaveThread();
+  frame.python = PyEval_SaveThread();
+  frame.holds_python = false;
   try {
     execute(program, frame);
   } catch (...) {
-    PyEval_RestoreThread(state);
+    hold_python(frame);
     throw;
   }
-  PyEval_RestoreThread(state);
+  hold_python(frame);
+}
+
+// What was kept is told; the error of Python stays.
+void tell_kept_of_failed(const Program& program, Frame& frame) {
+  if (frame.keeper == nullptr) return;
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);
+  try {
+    tell_kept(program, frame);
+  } catch (...) {
+    raise_in_python();
+    PyErr_WriteUnraisable(nullptr);
+  }
+  PyErr_Restore(type, value, traceback);
 }
 
 PyObject* outputs_of(const Program& program, Frame& frame) {
@@ -232,6 +145,7 @@ PyObject* run(PyObject* self, PyObject* given) {
       raise_in_python();
       failed = static_cast<Py_ssize_t>(frame.at);
       at::GradMode::set_enabled(grad_enabled);
+      tell_kept_of_failed(program, frame);
       leave_autocasts(program, frame);
     }
     for (PyObject* mode : frame.autocasts) Py_DECREF(mode);
@@ -375,7 +289,55 @@ PyType_Slot slots[] = {
 
 PyType_Spec spec = {"dy2st_native.Machine", sizeof(Machine), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, slots};
 
+// Carries out what throws the error of Python.
+template <class Do>
+PyObject* done(Do act) {
+  try {
+    act();
+  } catch (...) {
+    raise_in_python();
+    return nullptr;
+  }
+  Py_RETURN_NONE;
+}
+
+PyObject* use(PyObject*, PyObject* args) {
+  PyObject *cell = nullptr, *slots_of = nullptr, *without_cells = nullptr, *plain = nullptr;
+  if (!PyArg_ParseTuple(args, "OOO!O!", &cell, &slots_of, &PyTuple_Type, &without_cells, &PyTuple_Type, &plain)) return nullptr;
+  return done([&] { use_classes(cell, slots_of, without_cells, plain); });
+}
+
+PyObject* collect(PyObject*, PyObject* to) {
+  const bool is_fit = to == Py_None || (PyTuple_Check(to) && PyTuple_GET_SIZE(to) == 2 && PyList_Check(PyTuple_GET_ITEM(to, 0)));
+  return is_fit ? collect_closed(to) : PyErr_Format(PyExc_TypeError, "a list and a dict are expected, or None");
+}
+
+PyObject* close_one(PyObject*, PyObject* value) {
+  return done([&] { close_cells(value); });
+}
+
+PyObject* open_all(PyObject*, PyObject* values) {
+  if (!PyList_Check(values)) return PyErr_Format(PyExc_TypeError, "the values whose cells are opened must be in a list");
+  return done([&] { open_cells(values); });
+}
+
+PyObject* holds(PyObject*, PyObject* args) {
+  PyObject *items = nullptr, *values = nullptr, *is_plain = nullptr, *others = nullptr;
+  if (!PyArg_ParseTuple(args, "OO!OO!", &items, &PyTuple_Type, &values, &is_plain, &PyTuple_Type, &others)) return nullptr;
+  try {
+    return PyBool_FromLong(holds_one_of(items, values, is_plain, others));
+  } catch (...) {
+    raise_in_python();
+    return nullptr;
+  }
+}
+
 PyMethodDef functions[] = {
+    {"use", use, METH_VARARGS, "The class of cells, what gives the slots of a class, and the classes that have no cells, or nothing at all."},
+    {"collect", collect, METH_O, "Where this thread notes the objects that get cells, and their owners; gives where it did so far."},
+    {"close", close_one, METH_O, "Put what is in an object or dict in cells."},
+    {"holds", holds, METH_VARARGS, "Whether one of some objects is in what a list holds."},
+    {"open", open_all, METH_O, "Put what is in the cells of all objects in a list into their places."},
     {"count_runs", count_runs, METH_O, "Whether runs that begin from now on are counted."},
     {"failed_at", failed_at, METH_NOARGS, "The instruction at which the last run of this thread failed, or -1."},
     {nullptr, nullptr, 0, nullptr},
@@ -392,6 +354,12 @@ PyMODINIT_FUNC PyInit_dy2st_native() {
   PyObject* type = PyType_FromSpec(&dy2st::spec);
   if (type == nullptr || PyModule_AddObject(module, "Machine", type) != 0) {
     Py_XDECREF(type);
+    Py_DECREF(module);
+    return nullptr;
+  }
+  PyObject* fits = dy2st::fits_type();
+  if (fits == nullptr || PyModule_AddObject(module, "Fits", fits) != 0) {
+    Py_XDECREF(fits);
     Py_DECREF(module);
     return nullptr;
   }

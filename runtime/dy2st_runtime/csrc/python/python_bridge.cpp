@@ -11,30 +11,10 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/python_arg_parser.h>
 
+#include "owned.h"
+
 namespace dy2st {
 namespace {
-
-[[noreturn]] void throw_python_error() {
-  python_error error;
-  error.persist();
-  throw error;
-}
-
-// Owns a reference.
-class Owned {
- public:
-  explicit Owned(PyObject* object) : object_(object) {
-    if (object_ == nullptr) throw_python_error();
-  }
-  ~Owned() { Py_XDECREF(object_); }
-  Owned(const Owned&) = delete;
-  Owned& operator=(const Owned&) = delete;
-  PyObject* get() const { return object_; }
-  PyObject* release() { return std::exchange(object_, nullptr); }
-
- private:
-  PyObject* object_;
-};
 
 PyObject* tuple_to_python(const Items& items) {
   const auto size = static_cast<Py_ssize_t>(items.values.size());
@@ -73,6 +53,24 @@ PyObject* python_function(const Program& program, const Instruction& instruction
     }
   }
   return instruction.function;
+}
+
+// Needs the GIL. What the Python function of an instruction gives for these values; a new reference.
+PyObject* called(const Program& program, const Instruction& instruction, const std::vector<Value>& values) {
+  PyObject* function = python_function(program, instruction);
+  std::vector<PyObject*> arguments;
+  const auto forget = [&] {
+    for (PyObject* argument : arguments) Py_DECREF(argument);
+  };
+  try {
+    for (const Value& value : values) arguments.push_back(to_python(value));
+    Owned result(PyObject_Vectorcall(function, arguments.data(), arguments.size(), nullptr));
+    forget();
+    return result.release();
+  } catch (...) {
+    forget();
+    throw;
+  }
 }
 
 void store_results(const Instruction& instruction, Frame& frame, PyObject* result) {
@@ -172,21 +170,87 @@ std::optional<c10::IValue> constant_of(Object* object, const c10::TypePtr& given
 
 void call_python(const Program& program, const Instruction& instruction, Frame& frame) {
   Gil gil;
-  PyObject* function = python_function(program, instruction);
-  std::vector<PyObject*> arguments;
-  const auto forget = [&] {
-    for (PyObject* argument : arguments) Py_DECREF(argument);
-  };
-  try {
-    for (int32_t source : instruction.reads) arguments.push_back(to_python(frame[source]));
-    Owned result(PyObject_Vectorcall(function, arguments.data(), arguments.size(), nullptr));
-    forget();
-    arguments.clear();
-    store_results(instruction, frame, result.get());
-  } catch (...) {
-    forget();
-    throw;
-  }
+  if (frame.keeper != nullptr && !instruction.is_own) tell_kept(program, frame);  // a block of the program may keep something in there
+  std::vector<Value> values;
+  for (int32_t source : instruction.reads) values.push_back(frame[source]);
+  Owned result(called(program, instruction, values));
+  store_results(instruction, frame, result.get());
+}
+
+void hold_python(Frame& frame) {
+  if (frame.holds_python) return;
+  PyEval_RestoreThread(static_cast<PyThreadState*>(frame.python));
+  frame.holds_python = true;
+}
+
+void release_python(Frame& frame) {
+  if (!frame.holds_python) return;
+  frame.python = PyEval_SaveThread();
+  frame.holds_python = false;
+}
+
+void tell_kept(const Program& program, Frame& frame) {
+  Gil gil;
+  const Instruction* keeper = std::exchange(frame.keeper, nullptr);
+  if (keeper == nullptr) return;
+  std::vector<Value> values;
+  values.swap(frame.kept);
+  Owned(called(program, *keeper, values));
+}
+
+Object* list_in_python(const Value& value) {
+  if (value.is(Kind::List)) return value.items().python;
+  return value.is(Kind::Object) && PyList_CheckExact(value.object()) ? value.object() : nullptr;
+}
+
+namespace {
+
+// Whether an object is a tuple whose class takes its items as Python's own does.
+bool is_tuple(Object* object) {
+  return PyTuple_Check(object) && Py_TYPE(object)->tp_as_mapping != nullptr &&
+         Py_TYPE(object)->tp_as_mapping->mp_subscript == PyTuple_Type.tp_as_mapping->mp_subscript;
+}
+
+// Where an index is in a list or tuple, or -1.
+Py_ssize_t place_in(Object* sequence, const Value& index) {
+  if (!index.is(Kind::Int)) return -1;
+  const Py_ssize_t size = Py_SIZE(sequence);
+  const int64_t place = index.as_int() < 0 ? index.as_int() + size : index.as_int();
+  return place < size ? static_cast<Py_ssize_t>(place) : -1;
+}
+
+}  // namespace
+
+bool get_in_python(Frame& frame, Object* sequence, const Value& index, Value& to) {
+  hold_python(frame);
+  const bool is_list = PyList_CheckExact(sequence);
+  if (!is_list && !is_tuple(sequence)) return false;
+  const Py_ssize_t place = place_in(sequence, index);
+  if (place < 0) return false;
+  to = from_python(is_list ? PyList_GET_ITEM(sequence, place) : PyTuple_GET_ITEM(sequence, place));
+  return true;
+}
+
+bool set_in_python(Frame& frame, Object* list, const Value& index, const Value& item) {
+  hold_python(frame);
+  const Py_ssize_t place = place_in(list, index);
+  if (place < 0) return false;
+  Owned replaced(Py_NewRef(PyList_GET_ITEM(list, place)));
+  PyList_SetItem(list, place, to_python(item));
+  return true;
+}
+
+bool append_in_python(Frame& frame, Object* list, const Value& item) {
+  hold_python(frame);
+  Owned added(to_python(item));
+  if (PyList_Append(list, added.get()) != 0) throw_python_error();
+  return true;
+}
+
+bool length_in_python(Frame& frame, Object* list, Value& to) {
+  hold_python(frame);
+  to = Value::of(static_cast<int64_t>(PyList_GET_SIZE(list)));
+  return true;
 }
 
 void note_autocast(const Instruction& instruction, Frame& frame) {

@@ -172,6 +172,13 @@ void call_python(const Program&, const Instruction& instruction, Frame& frame) {
 }
 
 void note_autocast(const Instruction&, Frame&) {}
+void hold_python(Frame&) {}
+void release_python(Frame&) {}
+Object* list_in_python(const Value&) { return nullptr; }
+bool get_in_python(Frame&, Object*, const Value&, Value&) { return false; }
+bool set_in_python(Frame&, Object*, const Value&, const Value&) { return false; }
+bool append_in_python(Frame&, Object*, const Value&) { return false; }
+bool length_in_python(Frame&, Object*, Value&) { return false; }
 
 bool truth_in_python(const Value& value) {
   if (value.is(Kind::Object)) return !text_of(value).empty();

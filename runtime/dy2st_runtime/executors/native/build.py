@@ -29,6 +29,7 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
+from dy2st_runtime.compiled import COMPILED
 from dy2st_runtime.errors import BuildError
 
 SOURCES = pathlib.Path(__file__).parents[2] / "csrc"
@@ -57,7 +58,10 @@ def library() -> types.ModuleType | None:
     if not _library:
         with _lock:
             if not _library:
-                _library.append(_built_or_warned())
+                loaded = _built_or_warned()
+                if loaded is not None:
+                    COMPILED.load(loaded)
+                _library.append(loaded)
     return _library[0]
 
 

@@ -23,7 +23,7 @@ class Instruction:
         outputs: the registers it writes; -1 for a part of the result that nobody reads.
         inputs: the registers it reads.
         arguments: of an operator, one for each parameter: ``()`` for the default, a register, a list of registers, or a
-            constant in a tuple. Of a function of Python that the machine can do itself, its name, and numbers that it takes.
+            constant in a tuple. Of a function of Python that the machine can do itself, what it does, and numbers that it takes.
         dead: the registers that nobody reads afterwards.
         reads: the registers whose values its Python function takes.
         target: where to go on, of a jump.

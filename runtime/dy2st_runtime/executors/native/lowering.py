@@ -18,8 +18,10 @@ from typing import Any
 import torch
 from torch import fx
 
+from dy2st_runtime.executors.native import object_operations
 from dy2st_runtime.executors.native.callbacks import Callback
 from dy2st_runtime.executors.native.instructions import Instruction, Lowered
+from dy2st_runtime.executors.native.parts import count_of_parts, takes_part
 from dy2st_runtime.executors.python.code import is_part
 from dy2st_runtime.ir import value_types
 from dy2st_runtime.ir.program import Block, Location, Program
@@ -250,8 +252,8 @@ class _Lowering:
 
     def spread(self, node: fx.Node, instruction: Instruction) -> bool:
         """Give each part of a result a register, if its users take parts of it."""
-        count = _count_of_parts(node)
-        if not count or not all(_takes_part(user, node, count) for user in node.users):
+        count = count_of_parts(node)
+        if not count or not all(takes_part(user, node, count) for user in node.users):
             return False
         taken = {user.args[1] for user in node.users}
         instruction.spread = True
@@ -298,7 +300,8 @@ class _Lowering:
             if not is_safe and not target.name.startswith("list_"):
                 self.may_skip_autograd = False
             arguments = _without_python(node.all_input_nodes, *args) if target is control.call_ else ()
-            return Instruction("python", target.name, arguments=arguments)
+            on_object = object_operations.instruction(target, args, self.register, self.constant)
+            return on_object or Instruction("python", target.name, arguments=arguments)
         if target is control.list_ and isinstance(args[0], list) and _nests_only_lists(args[0]):
             return Instruction("list", "list", inputs=[self.register(item) for item in args[0]])
         return self.on_list(target.name, args)
@@ -345,6 +348,8 @@ def _without_python(
         given = [*leaves, *others, *tensors, *(gradient for gradient in gradients if gradient is not None)]
         keeps_graph = bool((named or {}).get("retain_graph"))
         return "backward", (len(leaves), len(others), len(given), int(keeps_graph), *map([*reads].index, given), *unsure)
+    if getattr(function, "only_keeps", False):
+        return "keep", ()
     is_known = function is gradient_of or function is set_gradient
     are_read = all(isinstance(value, fx.Node) for value in values[:1]) and len({*values}) == len(values)
     return (function.__name__, ()) if is_known and are_read and not named else ()
@@ -379,21 +384,3 @@ def _nests_only_lists(values: Sequence[Any]) -> bool:
         elif isinstance(value, (dict, slice)):
             return False
     return True
-
-
-def _takes_part(user: fx.Node, node: fx.Node, count: int) -> bool:
-    if user.target is not operator.getitem or user.args[0] is not node:
-        return False
-    index = user.args[1]
-    return type(index) is int and 0 <= index < count
-
-
-def _count_of_parts(node: fx.Node) -> int:
-    """Return how many parts a result always has; 0 if it is a single value, or that is not known."""
-    if isinstance(node.target, torch._ops.OpOverload):
-        count = len(node.target._schema.returns)
-        return count if count > 1 else 0
-    if node.target is control.transform_ and all(user.target is operator.getitem for user in node.users):
-        indices: list[Any] = [user.args[1] for user in node.users]
-        return 1 + max(indices, default=-1) if all(type(index) is int for index in indices) else 0
-    return 0
