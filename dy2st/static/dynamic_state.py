@@ -28,7 +28,7 @@ from dy2st.capture.unconverted.island_calls import UnknownIslandError
 from dy2st.errors import CaptureError
 from dy2st.static.cache import Lookup, Mismatch, ProgramCache
 from dy2st.static.calls.call import Call, Part, Path, leaf_places
-from dy2st.static.varying_arguments import PROGRAMS, Difference, containers, differences, is_in, outermost, sizes
+from dy2st.static.calls.varying import PROGRAMS, Difference, containers, differences, is_in, outermost, sizes
 from dy2st_runtime.ir.structure import Const, ListOf, Structure
 
 Dims = frozenset[int] | None
