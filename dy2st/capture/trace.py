@@ -18,7 +18,7 @@ from dy2st import errors
 from dy2st.capture import arguments, on_raise
 from dy2st.capture.arrays import outside
 from dy2st.capture.branching import elements, optional
-from dy2st.capture.calls import call, modules
+from dy2st.capture.calls import cached_functions, call, modules
 from dy2st.capture.calls.older_iterators import OlderIterators
 from dy2st.capture.collections import deques, made_tables, sets
 from dy2st.capture.containers import lists, outside_inputs, outside_lists, outside_objects, outside_tables
@@ -302,6 +302,7 @@ def _finish(
     session: Session, root: BlockBuilder, request: Request, inputs: list[InputSlot], result: Any, training: bool
 ) -> Captured:
     value = results.of(session, result)
+    cached_functions.check_apart(session, value.written)
     outside_tables.check_kinds(session)
     outside_inputs.guard_apart(session)
     session.outside.guard_kinds()

@@ -18,7 +18,7 @@ from dy2st.exporting import aoti, onnx_models, targets
 from dy2st.exporting.refusals import refuse_calls_of_numpy, refuse_random_numbers, refuse_state
 from dy2st.exporting.verification import Checked, ExportOptions, own, verified
 from dy2st.input_spec import Specs
-from dy2st.lowering import aliasing, sequences
+from dy2st.lowering import sequences
 from dy2st.lowering.arguments import without_defaults
 from dy2st.lowering.context import brief
 from dy2st.lowering.export import Lowered
@@ -28,6 +28,7 @@ from dy2st.static.static_function import capture_lock
 from dy2st_runtime.archive import archive
 from dy2st_runtime.ir.program import Program
 from dy2st_runtime.module import LoadedModule
+from dy2st_runtime.primitives import control
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,7 +118,7 @@ def _lowered(export_target: ExportTarget, loaded: LoadedModule, program: Program
     try:
         return targets.to_exported_program(loaded, program, export_target.checks, options.max_growth)
     except ExportError as error:
-        if not export_target.has_lists or not any(node.target in aliasing.LIST_CHANGES for node in program.nodes()):
+        if not export_target.has_lists or not any(node.target in control.LIST_CHANGES for node in program.nodes()):
             raise
         try:
             with sequences.instead_of_buffers():

@@ -19,12 +19,6 @@ from torch import fx
 from dy2st_runtime.ir.program import Block, node_blocks
 from dy2st_runtime.primitives import control, scalars
 
-LIST_CHANGES = (
-    control.list_append, control.list_extend, control.list_insert, control.list_set, control.list_pop, control.list_clear,
-    control.list_reverse, control.list_delete, control.list_assign,
-)  # fmt: skip
-"""Operations that change a list."""
-
 _SAME_WITHOUT_SAYING = ("aten::dropout", "aten::alpha_dropout", "aten::feature_dropout", "aten::feature_alpha_dropout")
 """Operators that give back their input itself in evaluation mode, though their schemas do not say so."""
 
@@ -114,7 +108,7 @@ class _Analysis:
         blocks = node_blocks(node)
         if node.target in (control.if_, control.while_):
             self.nested(node, blocks)
-        elif node.target in LIST_CHANGES:
+        elif node.target in control.LIST_CHANGES:
             self.change_list(node)
         elif node.target is control.list_:
             self.roots[node] = frozenset([node])

@@ -129,3 +129,40 @@ class Counts(torch.nn.Module):
 
 def test_what_was_written_before_is_no_effect_of_the_function():
     agree(Counts(), [torch.tensor([3.0, 1.0, 2.0]) - k for k in (0, 1, 2, 3)], programs=2)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_what_the_program_writes_too_is_refused(first):
+    @dy2st.to_static
+    def f(x):
+        if first:
+            log.append("f")
+        noted("a" if x.sum() > 0 else "b")
+        if not first:
+            log.append("f")
+        return x * 2
+
+    for k in (1, -1):
+        log.clear()
+        with pytest.raises(dy2st.CaptureError, match="both it and the program write to"):
+            f(torch.ones(2) * k)
+        assert log == []
+
+
+def test_a_list_that_is_longer_at_each_call_is_written_to_as_often_as_in_eager():
+    other = []
+
+    def f(x):
+        other.append(len(other))
+        noted("a" if x.sum() > 0 else "b")
+        return x * 2
+
+    outcomes = []
+    for call in (f, dy2st.to_static(f)):
+        log.clear()
+        other.clear()
+        noted.cache_clear()
+        for k in (1, 2, -1, 3, -2, 4):
+            call(torch.ones(2) * k)
+        outcomes.append((list(log), list(other)))
+    assert outcomes[0] == outcomes[1]

@@ -401,14 +401,16 @@ def test_gradients_go_to_parameters():
         same(module.d, eager.d)
 
 
-def test_a_dict_among_the_arguments_is_refused():
-    @dy2st.to_static
+def test_a_dict_among_the_arguments_is_one_of_the_program():
     def f(table, x):
         table[int(x[0])] = 1
         return len(table)
 
-    with pytest.raises(dy2st.DataDependentError, match="put into a dict"):
-        f({}, XS[0])
+    static, one, other = dy2st.to_static(f), {}, {}
+    for x in XS:
+        assert static(one, x) == f(other, x)
+        assert list(one.items()) == list(other.items())
+    assert len(static.program_cache) == 1
 
 
 def test_another_dict_that_comes_to_be_the_same_one_is_another_program():

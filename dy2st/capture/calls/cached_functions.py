@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -16,7 +16,7 @@ from dy2st.capture.session.regions import Region
 from dy2st.capture.session.session import Session
 from dy2st.capture.values.signals import Signal
 from dy2st.capture.writes.places import CellPlace, Place
-from dy2st_runtime.ir.program import node_blocks
+from dy2st_runtime.ir.program import nested_blocks, node_blocks
 from dy2st_runtime.primitives import control
 
 _EFFECTS = (control.call_, control.print_)
@@ -41,11 +41,14 @@ def call_cached(session: Session, function: CachedFunction[Any], args: Any, kwar
     except Signal:
         session.blocks.roll_back(attempt)
         raise
-    if not _writes(session, attempt[0]) and not any(map(_acts, _since(session, before))):
+    made = [node for node in _since(session, before) if node.op != "placeholder"]  # those are older, or stand for what is
+    if not _writes(session, attempt[0]) and not any(_acts(node) or _changes_older(node, made) for node in made):
         session.blocks.commit(attempt)
         return result
+    names = _names_written(session, attempt[0], made)
     session.blocks.roll_back(attempt)
     session.places.written_at = written
+    session.written_by_python.update((name, (function.__qualname__, session.here())) for name in names)
     if result is None:
         return at_each_call(session, function, *args, **kwargs)
     known = _has_its_result(function, args, kwargs)
@@ -60,6 +63,31 @@ def call_cached(session: Session, function: CachedFunction[Any], args: Any, kwar
         session.here(),
         fix="call it before the static function, and pass in what it gives",
     )
+
+
+def _names_written(session: Session, region: Region, made: Sequence[fx.Node]) -> list[str]:
+    """Return the names of what is written that was there before."""
+    places = [entry.place for entry in region.undo_log.entries.values()]
+    owners = [place.cell if isinstance(place, CellPlace) else place.owner for place in places]
+    if any(_changes_older(node, made) for node in made):
+        owners += [given.items for given in session.outside.growing_lists.values()]
+    sources = [session.tracker.source_of(owner) for owner in owners]
+    return [source.name for source in sources if source is not None]
+
+
+def check_apart(session: Session, written: Collection[str]) -> None:
+    """Check that the program writes nothing that such functions write, which Python calls: what it knows of it is older.
+
+    Raises:
+        CaptureError: it does.
+    """
+    for name, (function, where) in session.written_by_python.items():
+        if any(one == name or one.startswith((f"{name}[", f"{name}.")) for one in written):
+            raise errors.CaptureError(
+                f"{function}() remembers its results: Python calls it at run time, and both it and the program write to {name}",
+                where,
+                fix="write to something else in one of the two, or call the function before the static one",
+            )
 
 
 def _has_its_result(function: CachedFunction[Any], args: Any, kwargs: Any) -> bool:
@@ -83,6 +111,16 @@ def _since(session: Session, before: fx.Node | None) -> Iterator[fx.Node]:
         if node is before:
             return
         yield node
+
+
+def _changes_older(node: fx.Node, made: Sequence[fx.Node]) -> bool:
+    """Tell whether an operation, or one in its blocks, changes a list of the program that is older than the operations made now."""
+    if node.target in control.LIST_CHANGES:
+        return node.args[0] not in made
+    inner = (part for block in node_blocks(node) for one in nested_blocks(block) for part in one.graph.nodes)
+    changed = (part.args[0] for part in inner if part.target in control.LIST_CHANGES)
+    takes = any(isinstance(one, fx.Node) and one.op == "placeholder" for one in changed)
+    return takes and any(used.op == "placeholder" and used not in made for used in node.all_input_nodes)
 
 
 def _acts(node: fx.Node) -> bool:

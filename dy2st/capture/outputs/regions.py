@@ -15,12 +15,7 @@ from dy2st.capture.writes.checkpointed import GIVEN, INSIDE, RESULTS, Region
 from dy2st_runtime.ir.program import Block, Program, copy_block, nested_blocks, node_blocks
 from dy2st_runtime.primitives import control, modes
 
-_CHANGE_LISTS = frozenset(
-    (
-        control.list_append, control.list_extend, control.list_insert, control.list_set, control.list_pop, control.list_clear,
-        control.list_reverse, control.list_delete, control.list_assign, control.item_open,
-    )
-)  # fmt: skip
+_CHANGE_LISTS = frozenset((*control.LIST_CHANGES, control.item_open))
 _SWITCHES = frozenset(target for target, name in modes.TARGETS.items() if name in ("enter_autocast", "exit_autocast"))
 
 

@@ -96,6 +96,7 @@ class Session:
         fakes: what makes abstract tensors.
         allocations: when objects were made.
         in_flight: exceptions on their way, and what they pass.
+        written_by_python: the names of what functions write outside that Python calls when the program runs, with these and where.
         iterators: who may take from them.
         frames: the converted functions that run.
         settings: the settings of torch that the code has changed.
@@ -125,6 +126,7 @@ class Session:
         self.allocations, self.in_flight, self.iterators = Allocations(), InFlight(), Iterators()
         self.frames = Frames(self.allocations, self.in_flight)
         self.settings = ChangedSettings()
+        self.written_by_python: dict[str, tuple[str, errors.Location | None]] = {}
         self.blocks = Blocks(
             self.position,
             self.shapes,

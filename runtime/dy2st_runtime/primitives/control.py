@@ -111,3 +111,8 @@ TARGETS = {
     )
 }  # fmt: skip
 """Every control target by name; a name stands for one meaning for ever, archives rely on it."""
+
+LIST_CHANGES = (
+    list_append, list_extend, list_insert, list_set, list_pop, list_clear, list_reverse, list_delete, list_assign,
+)  # fmt: skip
+"""Operations that change a list, which is their first operand."""
