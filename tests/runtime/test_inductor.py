@@ -312,3 +312,18 @@ def test_iterations_that_were_written_out_compile_once(monkeypatch):
     assert sum(node.target is control.call_ for node in split.program.nodes()) == 10
     check_training(net, fast, (x * 0.5).detach(), torch.tensor(0))
     assert compiled(fast.forward) <= 2
+
+
+@pytest.mark.parametrize("spec", [None, [dy2st.InputSpec([None, 3])]])
+def test_no_entries_are_of_other_sizes_than_one_row(spec: Any) -> None:
+    torch.manual_seed(0)
+    layers = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+
+    def f(x: Any) -> Any:
+        y = layers(x)
+        return y * 2 if y.sum() > 0 else y
+
+    static = dy2st.to_static(f, backend="inductor", input_spec=spec)
+    for rows in (4, 2, 5, 1, 0, 3, 0, 1):
+        x = torch.randn(rows, 3)
+        torch.testing.assert_close(static(x), f(x))

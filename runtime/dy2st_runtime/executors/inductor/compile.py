@@ -303,6 +303,8 @@ class _CheckWriter:
         sizes = [self.bind(size, f"{name}.size({dim})") for dim, size in enumerate(fake.shape)]
         strides = [self.bind(stride, f"{name}.stride({dim})") for dim, stride in enumerate(fake.stride())]
         self.lines.append(f"assert_size_stride({name}, {tuple_text(sizes)}, {tuple_text(strides)})")
+        if sizes:  # to torch all tensors without entries are of the same sizes
+            self.lines.append(f"if not {name}.numel() and {name}.shape != {tuple_text(sizes)}: raise AssertionError")
 
     def range(self, symbol: sympy.Symbol, env: ShapeEnv) -> None:
         bounds = env.var_to_range.get(symbol)
