@@ -213,7 +213,7 @@ class OfTensor : public Condition {
   }
 
   bool holds(PyObject* value) const override {
-    if (!THPVariable_CheckExact(value)) return false;
+    if (reinterpret_cast<PyObject*>(Py_TYPE(value)) != THPVariableClass) return false;  // no parameter
     const at::Tensor& tensor = THPVariable_Unpack(value);
     if (tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides()) return says(check_, value);
     if (tensor.scalar_type() != dtype_ || tensor.device() != device_ || tensor.layout() != at::kStrided || tensor.is_nested()) return false;
