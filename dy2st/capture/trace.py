@@ -330,7 +330,7 @@ def _finish(
         states=[_state_getter(state) for state in session.outside.states],
         state_sources=[state.source for state in session.outside.states],
         changes_objects=any(state.changes_objects for state in session.outside.states),
-        changed={number: state.changed for number, state in enumerate(session.outside.states) if state.changed},
+        takes_cells=any(state.changed for state in session.outside.states),
         writers=value.writers,
         sites=sorted(session.sites.values(), key=lambda site: (site.location.file, site.location.line)),
         written=value.written,

@@ -20,7 +20,7 @@ import torch
 
 from dy2st.capture.environment.guards import Guard
 from dy2st.capture.environment.request import ITEMS, LENGTH, OBJECT
-from dy2st.capture.environment.sources import Source, shown_key
+from dy2st.capture.environment.sources import Source, is_in, shown_key
 from dy2st.capture.objects.construction import is_plain
 from dy2st.capture.outputs.captured import Captured
 from dy2st.capture.trace import LISTS, READ_ONCE
@@ -28,7 +28,7 @@ from dy2st.capture.unconverted.island_calls import UnknownIslandError
 from dy2st.errors import CaptureError
 from dy2st.static.cache import Lookup, Mismatch, ProgramCache
 from dy2st.static.calls.call import Call, Part, Path, leaf_places
-from dy2st.static.calls.varying import PROGRAMS, Difference, containers, differences, is_in, outermost, sizes
+from dy2st.static.calls.varying import PROGRAMS, Difference, containers, differences, outermost, sizes
 from dy2st_runtime.ir.structure import Const, ListOf, Structure
 
 Dims = frozenset[int] | None
@@ -88,7 +88,7 @@ class DynamicState:
         """Where in the arguments numbers are inputs since programs write them; arrays are where they can be."""
         self._numbers: frozenset[Path] = frozenset()
         """Where they are as well, since they are often others."""
-        self._sizes: dict[Path, frozenset[int]] = {}
+        self._sizes: Mapping[Path, frozenset[int]] = {}
         """The dimensions of tensors in the arguments that are often others."""
         self._held: frozenset[Path] = frozenset()
         """Where in the arguments containers are followed as state is, since they are others from call to call."""
@@ -171,7 +171,7 @@ class DynamicState:
         declared = _dynamic_places(miss.apart)
         for path, dims in _dynamic_places(call).items():
             if dims != declared.get(path) and path not in self._constant:
-                self._sizes[path] = self._sizes.get(path, frozenset()) | dims
+                self._sizes = {**self._sizes, path: self._sizes.get(path, frozenset()) | dims}
         places = {name for name in dynamic if isinstance(name, tuple)} - miss.call.array_places()
         written = self._written_arguments(miss, often=False)
         self._places = (self._places | (places & written)) - self._constant

@@ -31,7 +31,6 @@ from dy2st_runtime.executors import Runner
 from dy2st_runtime.executors.python.code import tuple_text
 from dy2st_runtime.ir.structure import Const, DictOf, Leaf, ListOf, Structure, TupleOf
 from dy2st_runtime.ir.unflattening import unflatten
-from dy2st_runtime.primitives import control
 from dy2st_runtime.primitives.cells import closing, owners
 
 
@@ -145,10 +144,9 @@ def prepared(run: Runner, captured: Captured) -> Runner:
 
 def with_cells(run: Runner, captured: Captured) -> Runner:
     """Return a runner that lets the program give objects which it changes cells, and takes these away afterwards."""
-    if not captured.changed:
+    if not captured.takes_cells:
         return run
-    has_owners = any(node.target is control.item_owner for node in captured.program.nodes())
-    known: Callable[[], AbstractContextManager[None]] = owners if has_owners else nullcontext
+    known: Callable[[], AbstractContextManager[None]] = owners if captured.asks_owners else nullcontext
 
     def run_with_cells(inputs: Sequence[Any]) -> Any:
         with _CLOSING, known(), closing():

@@ -11,6 +11,7 @@ from torch import fx
 
 from dy2st import errors
 from dy2st.capture.environment.plain_values import CONSTANTS
+from dy2st.capture.environment.sources import is_in
 from dy2st.capture.library.effects import CachedFunction, at_each_call
 from dy2st.capture.session.regions import Region
 from dy2st.capture.session.session import Session
@@ -42,10 +43,11 @@ def call_cached(session: Session, function: CachedFunction[Any], args: Any, kwar
         session.blocks.roll_back(attempt)
         raise
     made = [node for node in _since(session, before) if node.op != "placeholder"]  # those are older, or stand for what is
-    if not _writes(session, attempt[0]) and not any(_acts(node) or _changes_older(node, made) for node in made):
+    changes_older = any(_changes_older(node, made) for node in made)
+    if not changes_older and not _writes(session, attempt[0]) and not any(map(_acts, made)):
         session.blocks.commit(attempt)
         return result
-    names = _names_written(session, attempt[0], made)
+    names = _names_written(session, attempt[0], changes_older)
     session.blocks.roll_back(attempt)
     session.places.written_at = written
     session.written_by_python.update((name, (function.__qualname__, session.here())) for name in names)
@@ -65,11 +67,11 @@ def call_cached(session: Session, function: CachedFunction[Any], args: Any, kwar
     )
 
 
-def _names_written(session: Session, region: Region, made: Sequence[fx.Node]) -> list[str]:
-    """Return the names of what is written that was there before."""
+def _names_written(session: Session, region: Region, changes_older: bool) -> list[str]:
+    """Return the names of what is written that was there before, and of all lists of the program where one of these is."""
     places = [entry.place for entry in region.undo_log.entries.values()]
     owners = [place.cell if isinstance(place, CellPlace) else place.owner for place in places]
-    if any(_changes_older(node, made) for node in made):
+    if changes_older:
         owners += [given.items for given in session.outside.growing_lists.values()]
     sources = [session.tracker.source_of(owner) for owner in owners]
     return [source.name for source in sources if source is not None]
@@ -82,7 +84,7 @@ def check_apart(session: Session, written: Collection[str]) -> None:
         CaptureError: it does.
     """
     for name, (function, where) in session.written_by_python.items():
-        if any(one == name or one.startswith((f"{name}[", f"{name}.")) for one in written):
+        if any(is_in(one, name) for one in written):
             raise errors.CaptureError(
                 f"{function}() remembers its results: Python calls it at run time, and both it and the program write to {name}",
                 where,

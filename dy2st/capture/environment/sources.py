@@ -65,6 +65,11 @@ class ToReferent:
         return self.reference()
 
 
+def is_in(name: str, whole: str) -> bool:
+    """Tell whether the name of a source is that of another one, or of something in what that gives."""
+    return name == whole or name.startswith((f"{whole}[", f"{whole}."))
+
+
 class SourceTable:
     """All sources of one program; parents come before children.
 

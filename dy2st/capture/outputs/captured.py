@@ -16,6 +16,7 @@ from dy2st.capture.outputs.results import Written
 from dy2st.capture.session.regions import Site
 from dy2st.capture.types import tensor_classes
 from dy2st_runtime.ir.program import Location, Program
+from dy2st_runtime.primitives import control
 
 ACTS_FOR_USER = False
 
@@ -30,7 +31,7 @@ class Captured:
         guards: when it may run.
         states: gives each state value, from the values of the sources.
         state_sources: the source of each state value; ``None`` for a constant.
-        changed: for the states that are lists of objects which the program changes where they are, by position, their classes.
+        takes_cells: whether it puts what objects from outside hold in cells, since it changes them where they are.
         changes_objects: whether it may change objects or lists from outside as it runs, and not at its end.
         writers: one for each effect of the program.
         sites: what became of each control-flow statement.
@@ -52,7 +53,7 @@ class Captured:
     guards: GuardTable
     states: list[Callable[[Sequence[Any]], Any]]
     state_sources: list[Source | None]
-    changed: Mapping[int, frozenset[type]]
+    takes_cells: bool
     changes_objects: bool
     writers: list[Writer]
     sites: list[Site]
@@ -67,6 +68,11 @@ class Captured:
     outer_class: type | None
     writes: bool
     late: GuardTable
+
+    @functools.cached_property
+    def asks_owners(self) -> bool:
+        """Whether the program asks which object has some cells."""
+        return any(node.target is control.item_owner for node in self.program.nodes())
 
     @functools.cached_property
     def users_class(self) -> type | None:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dy2st.capture.environment.sources import is_in
 from dy2st.capture.outputs.captured import Captured
 from dy2st.static.calls.call import HELD, Part, Path
 from dy2st.static.calls.leaves import SIZES
@@ -118,11 +119,6 @@ def containers(root: Structure, found: Sequence[Difference], apart: Collection[A
         results.setdefault(place, []).extend(itertools.islice(lists, 1))
     wanted = {place for place, captured_for in programs.items() if len(captured_for) >= PROGRAMS}
     return {place: names for place, names in results.items() if place in written | wanted}
-
-
-def is_in(name: str, whole: str) -> bool:
-    """Tell whether the name of a place in the arguments is that of another one, or of something in it."""
-    return name == whole or name.startswith((f"{whole}[", f"{whole}."))
 
 
 def _can_be_held(part: Part) -> bool:
