@@ -432,8 +432,13 @@ def test_sizes_that_broadcast(wanted):
 
 def test_sizes_of_modules():
     torch.manual_seed(0)
-    norm, layer = nn.BatchNorm1d(3), nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
-    agree(lambda: world(module(nn.BatchNorm1d(3)), [(x,) for x in tensors(*((n, 3) for n in [4, 7, 2, 9, 5, 1, 12]))], norm))
+    layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+
+    def normed():
+        norm = nn.BatchNorm1d(3)
+        return world(module(norm), [(x,) for x in tensors(*((n, 3) for n in [4, 7, 2, 9, 5, 1, 12]))], norm)
+
+    agree(normed)
     agree(lambda: world(module(layer), [(x,) for x in tensors(*((2, n, 8) for n in [4, 7, 2, 9, 5, 1, 12]))]), programs=3)
 
 
@@ -464,12 +469,14 @@ def test_past_keys_and_values():
 
 
 def test_a_size_that_has_to_be_known_stays_what_it_is():
-    names = [nn.Linear(n, 2) for n in range(1, 9)]
+    torch.manual_seed(0)
+    layers = {f"of_{n}": nn.Linear(n, 2) for n in range(1, 9)}
 
     def f(x):
-        return F.linear(x, torch.ones(2, len(x))) if getattr(torch, f"ones_{len(x)}", None) is None else x
+        y = layers[f"of_{len(x)}"](x)
+        return y * 2 if y.sum() > 0 else y
 
-    agree(lambda: world(f, [(torch.ones(n),) for n in range(1, 9)], names))
+    agree(lambda: world(f, [(torch.ones(n),) for n in range(1, 9)]))
 
 
 def test_numbers():
@@ -565,3 +572,4 @@ def test_an_error_of_the_users_is_raised_once():
     for n in range(5):
         with pytest.raises(KeyError):
             static([1] * n, torch.ones(2))
+    assert seen == list(range(5))
