@@ -16,7 +16,7 @@ from typing import Any
 
 import gast
 
-from dy2st.capture import capture_for
+from dy2st.capture import capture_for, looped
 from dy2st.constructs.context import Context
 from dy2st.constructs.registry import Phase, Rewritten, operator, rewrites
 from dy2st.constructs.yielding import stepped
@@ -58,4 +58,5 @@ def _loop(node: gast.For, test: gast.expr, context: Context) -> list[gast.stmt]:
 @operator("for_stmt")
 def for_stmt(iterable: Any, body: Callable[[Any], None], names: tuple[str, ...], test: Callable[[], Any] | None) -> None:
     """Run the loop; the capture decides when the iterable is symbolic."""
+    iterable = looped(iterable)  # a view of a dict is not held from here on
     return capture_for(iterable, body, names, test)

@@ -19,6 +19,7 @@ from dy2st.capture.branching.branch import capture_if
 from dy2st.capture.containers import lists, ranges
 from dy2st.capture.containers.iterables import Columns, RuntimeIterable, Stream
 from dy2st.capture.containers.runtime_iterables import (
+    LoopedView,
     Watched,
     WatchedDeque,
     as_it_is,
@@ -106,6 +107,9 @@ def capture_for(iterable: Any, body: Any, live: Sequence[str], test: Any) -> Non
         test: ``None``, or whether the loop goes on, asked before each step but the first (false after a ``break``).
     """
     session = need()
+    if isinstance(iterable, LoopedView):
+        is_watched = is_watchable(iterable.table, body) and not optional.is_wide(session, iterable.table)
+        iterable, body = (iterable.table, iterable.of_keys(body)) if is_watched else (iterable.again(), body)
     if isinstance(iterable, AbstractDeque) and hasattr(body, "__code__"):
         body = WatchedDeque(session, iterable, body)
     iterable = contents(iterable)
