@@ -145,14 +145,178 @@ def test_deques(function, limit):
         check(function, lambda: collections.deque([0, 1, 2], limit))
 
 
-def test_keys_that_come_in_the_place_of_others_are_refused():
-    def exchanges(t, x):
-        for key in t:
-            if x > t[key]:
-                t.pop(key)
-                t["new"] = 3
-                break
-        return x
+def takes_out_an_item_and_leaves(t, x):
+    for key, value in t.items():
+        if x > value:
+            del t[key]
+            break
+    return x
 
+
+def takes_out_an_item_and_goes_on(t, x):
+    seen = 0
+    for key, value in t.items():
+        seen += 1
+        if x > value and x < 2:
+            t.pop(key)
+    return seen
+
+
+def gives_an_item_back(t, x):
+    for key, value in t.items():
+        if x > value:
+            return key, t.pop(key)
+    return None
+
+
+def puts_in_a_value_and_goes_on(t, x):
+    for value in t.values():
+        if x > value:
+            t["new"] = 5
+    return x
+
+
+def changes_values_that_come(t, x):
+    if x > 1:
+        t["new"] = 1
+    for key, value in t.items():
+        if x > value:
+            t["b"] = value + 1
+    return list(t.items())
+
+
+def renames(t, x):
+    for key in t:
+        if x > t[key]:
+            t[key + "!"] = t.pop(key)
+            break
+    return list(t)
+
+
+def puts_at_the_end(t, x):
+    for key, value in t.items():
+        if x > value:
+            del t[key]
+            t[key] = value + 1
+            break
+    return list(t)
+
+
+OF_VIEWS = [
+    takes_out_an_item_and_leaves, takes_out_an_item_and_goes_on, gives_an_item_back, puts_in_a_value_and_goes_on,
+    changes_values_that_come, renames, puts_at_the_end,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("make", [lambda: {"a": 0, "b": 1}, lambda: collections.defaultdict(int, c=2)])
+@pytest.mark.parametrize("function", OF_VIEWS)
+def test_views_of_dicts(function, make):
+    check(function, make)
+
+
+def moves_and_leaves(t, x):
+    for key, value in t.items():
+        if x > value:
+            t.move_to_end(key)
+            break
+    return list(t)
+
+
+def moves_and_goes_on(t, x):
+    for key in t:
+        if x > t[key]:
+            t.move_to_end(key)
+    return list(t)
+
+
+def moves_and_catches(t, x):
+    seen = []
+    try:
+        for key, value in t.items():
+            seen.append(key)
+            if x > value:
+                t.move_to_end(key, last=False)
+    except RuntimeError as error:
+        return str(error), seen
+    return seen
+
+
+@pytest.mark.parametrize("function", [moves_and_leaves, moves_and_goes_on, moves_and_catches, *OF_VIEWS[:3]])
+def test_ordered_dicts(function):
+    check(function, lambda: collections.OrderedDict(a=0, b=1, c=2))
+
+
+def takes_out_by_number(items, x):
+    for number, item in enumerate(items):
+        if x > item:
+            del items[number]
+            break
+    else:
+        items.append(4)
+    return len(items)
+
+
+def takes_out_by_number_and_goes_on(items, x):
+    numbers = []
+    for number, item in enumerate(items, 2):
+        numbers.append(number)
+        if x > item:
+            items.pop(0)
+    return numbers
+
+
+def puts_in_order(items, x):
+    for number, item in enumerate(items):
+        if x < item:
+            items.insert(number, x)
+            return number
+    items.append(x)
+    return -1
+
+
+def takes_from_it_afterwards(items, x):
+    counted = enumerate(items)
+    for number, _ in counted:
+        if number == 0:
+            break
+    return next(counted, None), x
+
+
+@pytest.mark.parametrize(
+    "function", [takes_out_by_number, takes_out_by_number_and_goes_on, puts_in_order, takes_from_it_afterwards]
+)
+def test_enumerated_lists(function):
+    check(function, lambda: [torch.tensor(0.0), torch.tensor(1.0), torch.tensor(2.0)])
+
+
+def exchanges(t, x):
+    for key in t:
+        if x > t[key]:
+            t["new"] = t.pop(key)
+    return x
+
+
+def puts_at_the_end_and_goes_on(t, x):
+    for key in t:
+        if x > t[key]:
+            t[key] = t.pop(key)
+    return x
+
+
+def exchanges_always(t, x):
+    for key in t:
+        t["new"] = t.pop(key)
+    return x
+
+
+@pytest.mark.parametrize("function", [exchanges, puts_at_the_end_and_goes_on])
+def test_keys_that_come_in_the_place_of_others_while_the_loop_goes_on(function):
+    static = dy2st.to_static(function)
+    assert static({"a": 0, "b": 1}, VALUES[0]) == VALUES[0]
+    with pytest.raises(dy2st.TableError, match="a loop over a dict went on"):
+        static({"a": 0, "b": 1}, VALUES[3])
+
+
+def test_keys_that_always_come_in_the_place_of_others():
     with pytest.raises(dy2st.CaptureError, match="a loop over a dict takes keys out and puts some in"):
-        dy2st.to_static(exchanges)({"a": 0, "b": 1}, VALUES[0])
+        dy2st.to_static(exchanges_always)({"a": 0, "b": 1}, VALUES[0])

@@ -18,18 +18,10 @@ from dy2st.capture.branching.assertions import check
 from dy2st.capture.branching.branch import capture_if
 from dy2st.capture.containers import lists, ranges
 from dy2st.capture.containers.iterables import Columns, RuntimeIterable, Stream
-from dy2st.capture.containers.runtime_iterables import (
-    LoopedView,
-    Watched,
-    WatchedDeque,
-    as_it_is,
-    as_runtime,
-    is_watchable,
-    iterator_of,
-    of_range,
-)
+from dy2st.capture.containers.runtime_iterables import as_it_is, as_runtime, iterator_of, of_range
 from dy2st.capture.environment.users_code import has_own
 from dy2st.capture.looping import iterators
+from dy2st.capture.looping.changing import Watched, is_watchable, of_program, watched
 from dy2st.capture.looping.iterators import over
 from dy2st.capture.looping.loop import try_loop
 from dy2st.capture.looping.positions import capture_positions, nothing
@@ -37,7 +29,7 @@ from dy2st.capture.looping.unrolled import Flat, Rest, capture_rest, going_on, g
 from dy2st.capture.raising import rests
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, current, need
-from dy2st.capture.values.abstract_objects import AbstractDeque, contents
+from dy2st.capture.values.abstract_objects import contents
 from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, TaggedUnion
 from dy2st.capture.writes.places import ItemPlace
@@ -107,11 +99,7 @@ def capture_for(iterable: Any, body: Any, live: Sequence[str], test: Any) -> Non
         test: ``None``, or whether the loop goes on, asked before each step but the first (false after a ``break``).
     """
     session = need()
-    if isinstance(iterable, LoopedView):
-        is_watched = is_watchable(iterable.table, body) and not optional.is_wide(session, iterable.table)
-        iterable, body = (iterable.table, iterable.of_keys(body)) if is_watched else (iterable.again(), body)
-    if isinstance(iterable, AbstractDeque) and hasattr(body, "__code__"):
-        body = WatchedDeque(session, iterable, body)
+    iterable, body = watched(session, iterable, body)
     iterable = contents(iterable)
     if isinstance(iterable, Stream):
         iterators.take(session, iterable)
@@ -207,13 +195,13 @@ def _unroll(session: Session, iterable: Any, body: Any, live: Sequence[str], tes
 
     ``whole`` is what the iterable is a copy of, in one of the ways in which it may be.
     """
-    watched = Watched(session, iterable, whole or iterable, body) if is_watchable(iterable, body) else None
-    iterator = iterators.started(iterable) if watched is None else watched
+    steps = Watched(session, iterable, whole or iterable, body) if is_watchable(iterable, body) else None
+    iterator = iterators.started(iterable) if steps is None else steps
     if isinstance(iterator, TaggedUnion):  # the user's __iter__ gives one of several
         return capture_for(session.over(iterator, lambda option: session.call(tuple, option)), body, live, test)
     if isinstance(iterator, (RuntimeIterable, Stream)):  # of what is in an object of the user's
         return capture_for(iterator, body, live, test)
-    body, test = Flat(session, watched or body, live), None if test is None else going_on(session, test)
+    body, test = Flat(session, steps or body, live), None if test is None else going_on(session, test)
     if iterators.is_written_by_user(iterator):
         return over_steps(session, Rest(iterable, iterator, None, 0, None), body, live, test)
     iterations = 0
@@ -222,8 +210,8 @@ def _unroll(session: Session, iterable: Any, body: Any, live: Sequence[str], tes
             body(item)
             if rests.going(session) is not True:
                 return guarded(session, Rest(iterable, iterator, item, iterations, None), body, live)
-            if session.lists.of(iterable) is not None:  # an iteration has made it grow or shrink where a tensor decides
-                return rest_of_list(session, iterable, body, live, test, iterations + 1)
+            if (items := of_program(session, iterable)) is not None:  # an iteration has made it grow where a tensor decides
+                return rest_of_list(session, items, body, live, test, iterations + 1)
         else:
             attempt = session.blocks.begin_attempt(session.frames.cells_of(body, test))
             body(item)

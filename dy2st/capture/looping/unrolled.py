@@ -12,10 +12,10 @@ from typing import Any
 
 from dy2st import errors
 from dy2st.capture.branching.branch import capture_if, capture_if_exp, join
-from dy2st.capture.containers import lists
 from dy2st.capture.containers.iterables import RuntimeIterable
 from dy2st.capture.containers.runtime_iterables import of_range
 from dy2st.capture.looping import iterators, stepping
+from dy2st.capture.looping.changing import of_program
 from dy2st.capture.looping.generators import UserGenerator
 from dy2st.capture.looping.loop import try_loop
 from dy2st.capture.looping.positions import capture_positions, nothing
@@ -147,8 +147,8 @@ def _iterations(session: Session, rest: Rest, item: Any, body: Any, live: Sequen
         rest.iterator.step_by_step = True
     iterations = rest.iterations + 1
     while item is not iterators.END:
-        if session.lists.of(rest.iterable) is not None:
-            return rest_of_list(session, rest.iterable, body, live, test, iterations)
+        if (items := of_program(session, rest.iterable)) is not None:
+            return rest_of_list(session, items, body, live, test, iterations)
         going = test()
         iteration = _Iteration(rest.iterator, body)
         if not _iteration(session, going, iteration, live):
@@ -178,12 +178,10 @@ def _check_endless(session: Session, rest: Rest) -> None:
     iterators.check_pure(session, rest.iterator)
 
 
-def rest_of_list(session: Session, items: list[Any], body: Any, live: Sequence[str], test: Any, iterations: int) -> None:
+def rest_of_list(session: Session, items: RuntimeIterable, body: Any, live: Sequence[str], test: Any, iterations: int) -> None:
     """Go on over a list that has become a list of the program."""
-    known = session.lists.of(items)
-    assert known is not None
     session.site("for", "captured", "the list changes its length where a tensor decides")
-    capture_positions(session, lists.iterable(session, known), body, live, test, iterations)
+    capture_positions(session, items, body, live, test, iterations)
 
 
 def _remaining(session: Session, iterator: Any) -> list[Any]:
