@@ -21,6 +21,7 @@ from dy2st.capture.collections import ordering
 from dy2st.capture.containers import lists, runtime_iterables, tuples, wide_dicts
 from dy2st.capture.containers.iterables import Columns, RuntimeIterable, Stream
 from dy2st.capture.environment import written_out
+from dy2st.capture.environment.users_code import has_own
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.looping import comprehensions, iteration, iterators
 from dy2st.capture.looping.truth import logical_not, truth
@@ -28,6 +29,7 @@ from dy2st.capture.operators import comparisons, relations
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session
 from dy2st.capture.types import lattice, tensor_traits
+from dy2st.capture.values import dict_views
 from dy2st.capture.values.abstract_arrays import AbstractArray
 from dy2st.capture.values.abstract_objects import in_any_order, representing
 from dy2st.capture.values.kinds import is_symbolic, number_kind
@@ -210,6 +212,7 @@ def _until(session: Session, function: Callable[[], Any], sentinel: Any) -> Iter
 def _iter(session: Session, value: Any, *sentinel: Any) -> Any:
     if sentinel:
         return _until(session, value, *sentinel)
+    value = _shown_by_program(session, value)
     runtime = runtime_iterables.as_runtime(value)
     if runtime is None:
         is_in_block = session.blocks.nesting > 1 and type(value) in (list, tuple)
@@ -217,6 +220,19 @@ def _iter(session: Session, value: Any, *sentinel: Any) -> Any:
     if runtime is value:
         return value
     return runtime_iterables.iterator_of(_kind_of_iterator(value), runtime)
+
+
+def _shown_by_program(session: Session, value: Any) -> Any:
+    """Return what shows the keys, values or items of a dict where only the program knows which there are; else the value."""
+    table, name = value, "keys"
+    if not isinstance(value, dict):
+        known = dict_views.of_one(session.places.views, value)
+        if known is None:
+            return value
+        table, name = known
+    if has_own(table, "__iter__") or not (optional.has_optional(table) or session.blocks.key_orders.asks(table) is not None):
+        return value
+    return optional.view(table, name)
 
 
 def _kind_of_iterator(value: Any) -> type:

@@ -30,8 +30,8 @@ from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, current
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import AbstractDeque, AbstractSet
-from dy2st.capture.values.dict_views import is_view, name_of
-from dy2st.capture.values.symbolic import TaggedUnion, Undefined, may_be_undefined
+from dy2st.capture.values.dict_views import of_one
+from dy2st.capture.values.symbolic import Undefined, may_be_undefined
 from dy2st_runtime.primitives import scalars
 
 _LAST: Any = object()
@@ -83,15 +83,11 @@ def looped(iterable: Any) -> Any:
         return iterable
     if type(iterable) is enumerate:
         return iterable if sys.getrefcount(iterable) > _OF_LOOP else _enumerated(iterable)
-    views = list(iterable.options.values()) if isinstance(iterable, TaggedUnion) else [iterable]
-    if not all(map(is_view, views)):
+    shown = of_one(session.places.views, iterable)
+    if shown is None:
         return iterable
-    tables, names = zip(*((session.places.views.table(view), name_of(view)) for view in views))
-    if any(table is not tables[0] for table in tables) or len(set(names)) > 1:
-        return iterable
-    del views
-    session.places.views.forget(tables[0], iterable, _OF_LOOP)
-    return LoopedView(tables[0], names[0])
+    session.places.views.forget(shown[0], iterable, _OF_LOOP)
+    return LoopedView(*shown)
 
 
 def _references_of_loop() -> int:

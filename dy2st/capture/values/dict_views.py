@@ -12,6 +12,7 @@ from collections.abc import ItemsView, KeysView, Sequence, ValuesView
 from typing import Any
 
 from dy2st import errors
+from dy2st.capture.values.symbolic import TaggedUnion
 
 
 class Views:
@@ -69,6 +70,18 @@ class Views:
         """Tell whether a view is one of a copy, and what was copied has changed."""
         _, table, before = self._copies.get(id(view), (None, {}, []))
         return id(view) in self._copies and is_changed(table, before)
+
+
+def of_one(views: Views, value: Any) -> tuple[Any, str] | None:
+    """Return the dict that a view shows, or that each option of a tagged union shows, and the method that gives such a view.
+
+    ``None`` where it is no view, or one of several dicts.
+    """
+    options = list(value.options.values()) if isinstance(value, TaggedUnion) else [value]
+    if not all(map(is_view, options)):
+        return None
+    tables, names = zip(*((views.table(option), name_of(option)) for option in options))
+    return None if any(table is not tables[0] for table in tables) or len(set(names)) > 1 else (tables[0], names[0])
 
 
 def is_changed(table: Any, before: Sequence[tuple[Any, Any]]) -> bool:
