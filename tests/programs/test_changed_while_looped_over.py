@@ -320,3 +320,45 @@ def test_keys_that_come_in_the_place_of_others_while_the_loop_goes_on(function):
 def test_keys_that_always_come_in_the_place_of_others():
     with pytest.raises(dy2st.CaptureError, match="a loop over a dict takes keys out and puts some in"):
         dy2st.to_static(exchanges_always)({"a": 0, "b": 1}, VALUES[0])
+
+
+def takes_the_first(t, x):
+    if x > 1:
+        t.pop("a", None)
+    key, value = next(iter(t.items()))
+    return key, value, next(iter(t)), next(iter(t.values())), next(iter(t.keys()), None)
+
+
+def takes_one_after_the_other(t, x):
+    if x > 1:
+        t["a"] = t.pop("a", 5)
+    items = iter(t.items())
+    return next(items), next(items, None), list(items)
+
+
+def finds_none(t, x):
+    t.clear()
+    if x > 1:
+        t["b"] = 3
+    try:
+        return next(iter(t.values()))
+    except StopIteration:
+        return next(iter(t), "none")
+
+
+@pytest.mark.parametrize("function", [takes_the_first, takes_one_after_the_other, finds_none])
+@pytest.mark.parametrize("kind", [dict, collections.OrderedDict])
+def test_iterators_over_dicts_of_which_a_tensor_decides_the_keys(function, kind):
+    check(function, lambda: kind(a=0, b=1, c=2))
+
+
+def test_iterators_that_are_older_than_a_change_are_refused():
+    def goes_on(t, x):
+        items = iter(t.items())
+        first = next(items)
+        if x > 1:
+            t["new"] = 1
+        return first, next(items)
+
+    with pytest.raises(dy2st.CaptureError, match="since the iterator was made"):
+        dy2st.to_static(goes_on)({"a": 0, "b": 1}, VALUES[0])

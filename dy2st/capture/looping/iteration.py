@@ -18,10 +18,18 @@ from dy2st.capture.branching.assertions import check
 from dy2st.capture.branching.branch import capture_if
 from dy2st.capture.containers import lists, ranges
 from dy2st.capture.containers.iterables import Columns, RuntimeIterable, Stream
-from dy2st.capture.containers.runtime_iterables import as_it_is, as_runtime, iterator_of, of_range
+from dy2st.capture.containers.runtime_iterables import (
+    Watched,
+    as_it_is,
+    as_runtime,
+    is_watchable,
+    iterator_of,
+    of_program,
+    of_range,
+    watched,
+)
 from dy2st.capture.environment.users_code import has_own
 from dy2st.capture.looping import iterators
-from dy2st.capture.looping.changing import Watched, is_watchable, of_program, watched
 from dy2st.capture.looping.iterators import over
 from dy2st.capture.looping.loop import try_loop
 from dy2st.capture.looping.positions import capture_positions, nothing

@@ -28,7 +28,7 @@ from dy2st.capture.looping.generators import UserGenerator
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.raising.unwinding import handled
 from dy2st.capture.session.session import Session, current, need
-from dy2st.capture.values import storage
+from dy2st.capture.values import dict_views, storage
 from dy2st.capture.values.symbolic import Stale, TaggedUnion
 from dy2st.capture.writes.places import CellPlace, Place
 
@@ -138,6 +138,8 @@ def step(iterator: Any) -> Any:
 
 def _next(iterator: Any, *default: Any) -> Any:
     session = current()
+    if session is not None and isinstance(iterator, dict_views.ITERATORS):
+        _check_unchanged(session, iterator)
     if session is None or not session.iterators.older.runs_code(iterator):
         return next(iterator, *default)
     try:
@@ -146,6 +148,21 @@ def _next(iterator: Any, *default: Any) -> Any:
         if default:
             return default[0]
         raise
+
+
+def _check_unchanged(session: Session, iterator: Any) -> None:
+    """Refuse to go on over a dict of which a tensor has decided the keys meanwhile: Python's own iterator sees the Python object.
+
+    Raises:
+        CaptureError: it has.
+    """
+    for table in gc.get_referents(iterator):
+        if isinstance(table, dict) and (optional.has_optional(table) or session.blocks.key_orders.asks(table) is not None):
+            raise errors.CaptureError(
+                "this takes items from a dict of which a tensor has decided the keys, or their order, since the iterator was made",
+                session.here(),
+                fix="take the items before, or from a copy: iter(list(table))",
+            )
 
 
 def is_written_by_user(iterator: Any) -> bool:

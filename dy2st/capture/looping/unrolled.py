@@ -13,9 +13,8 @@ from typing import Any
 from dy2st import errors
 from dy2st.capture.branching.branch import capture_if, capture_if_exp, join
 from dy2st.capture.containers.iterables import RuntimeIterable
-from dy2st.capture.containers.runtime_iterables import of_range
+from dy2st.capture.containers.runtime_iterables import of_program, of_range
 from dy2st.capture.looping import iterators, stepping
-from dy2st.capture.looping.changing import of_program
 from dy2st.capture.looping.generators import UserGenerator
 from dy2st.capture.looping.loop import try_loop
 from dy2st.capture.looping.positions import capture_positions, nothing

@@ -95,9 +95,13 @@ def is_view(value: Any) -> bool:
     return isinstance(value, KINDS)
 
 
-KINDS: tuple[type, ...] = tuple(type(getattr({}, name)()) for name in ("keys", "values", "items"))
-KINDS += tuple(type(getattr(collections.OrderedDict(), name)()) for name in ("keys", "values", "items"))
+_NAMES = ("keys", "values", "items")
+_TABLES: tuple[dict[Any, Any], ...] = ({}, collections.OrderedDict())
+_VIEWS = [getattr(table, name)() for table in _TABLES for name in _NAMES]
+KINDS: tuple[type, ...] = tuple(map(type, _VIEWS))
 """The classes of views, that of the keys of a dict first."""
+ITERATORS: tuple[type, ...] = tuple(type(iter(view)) for view in _VIEWS)
+"""The classes of the iterators over dicts and views."""
 
 
 def name_of(view: Any) -> str:
