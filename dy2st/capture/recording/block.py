@@ -59,7 +59,7 @@ class BlockBuilder:
         self._lazy: dict[sympy.Basic, tuple[Any, tuple[Any, ...]]] = {}
         """Expressions that one operation gives, made when first asked for: the sizes of tensors mostly."""
         self._sometimes: dict[sympy.Basic, tuple[Any, tuple[Any, ...]]] = {}
-        """The same of tensors and bools that are not there on some ways: each block that asks makes them, since it runs on the others."""
+        """The same of tensors and bools that are not there on some ways: each block that asks makes them."""
 
     # -- values to nodes -------------------------------------------------------------------------------------------------
 
