@@ -189,6 +189,13 @@ def accumulate(values: Iterable[Any], function: Callable[[Any, Any], Any]) -> li
     return totals
 
 
+def total(values: Iterable[Any], start: Any) -> Any:
+    """Return ``sum(values, start)``."""
+    for value in values:
+        start = start + value
+    return start
+
+
 def product(values: Iterable[Any], others: Iterable[Any]) -> list[tuple[Any, Any]]:
     """Return ``itertools.product`` of two, all at once."""
     items = [*others]

@@ -31,7 +31,7 @@ from dy2st.capture.session.session import Session
 from dy2st.capture.types import lattice, tensor_traits
 from dy2st.capture.values import dict_views
 from dy2st.capture.values.abstract_arrays import AbstractArray
-from dy2st.capture.values.abstract_objects import in_any_order, representing
+from dy2st.capture.values.abstract_objects import AbstractTuple, in_any_order, representing
 from dy2st.capture.values.kinds import is_symbolic, number_kind
 from dy2st.capture.values.symbolic import TaggedUnion
 from dy2st_runtime.primitives import scalars
@@ -108,6 +108,8 @@ handles(max)(_extreme(max, scalars.maximum, functools.partial(relations.related,
 
 @handles(sum)
 def _sum(session: Session, values: Any, start: Any = 0) -> Any:
+    if isinstance(start, (list, tuple, AbstractTuple)):
+        return session.call(written_out.total, values, start)
     total, values = start, wide_dicts.of_whole_numbers(session, values)
 
     def add(item: Any) -> None:

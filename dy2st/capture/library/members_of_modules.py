@@ -6,6 +6,7 @@ stay different ones.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -79,7 +80,16 @@ def _handle_parts(function: Any) -> None:
     @handles(function)
     def parts(session: Session, module: Any, *args: Any, **kwargs: Any) -> Any:
         _guard_apart(session, [module, *_members(module, "_modules")], "modules")
-        return function(module, *args, **kwargs)
+        found = function(module, *args, **kwargs)
+        remembered = [*args, *kwargs.values()]
+        return found if any(isinstance(value, set) for value in remembered) else _own_memo(found)
+
+
+def _own_memo(found: Iterator[Any]) -> Iterator[Any]:
+    """Give the items of a generator whose set of what it has given is its own: a block that a tensor decides may take them."""
+    steps = (item for item in found)
+    steps.__name__, steps.__qualname__ = found.__name__, found.__qualname__  # type: ignore[attr-defined]
+    return steps
 
 
 for _parts in (_Module.modules, _Module.named_modules, _Module.children, _Module.named_children):

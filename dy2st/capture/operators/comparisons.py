@@ -75,7 +75,14 @@ def _are_one(left: Any, right: Any) -> Any:
         return need().number(python.is_, (left, right), "bool")  # a branch may have given either of two tensors
     if session is not None and not session.ownership.is_new(left) and not session.ownership.is_new(right):
         session.tracker.compared(left, right)
+    elif session is not None and _are_told_by_run(session, left, right):
+        return session.number(python.is_, (session.lists.of(left), session.lists.of(right)), "bool")
     return left is right
+
+
+def _are_told_by_run(session: Session, left: Any, right: Any) -> bool:
+    """Tell whether two are lists of the program: a loop that does not run gives the list that it was given."""
+    return left is not right and session.lists.of(left) is not None and session.lists.of(right) is not None
 
 
 def _is_one_of(union: TaggedUnion, other: Any) -> Any:
@@ -84,6 +91,7 @@ def _is_one_of(union: TaggedUnion, other: Any) -> Any:
     if (
         isinstance(other, by_run)
         or any(_may_be_copy(need(), value) for value in (other, *options_of(union)))
+        or any(_are_told_by_run(need(), option, other) for option in options_of(union))
         or (plain_identity.kind_of(other) and any(isinstance(option, by_run) for option in options_of(union)))
     ):
         return unions.over(union, lambda option: _are_one(option, other))

@@ -58,8 +58,8 @@ class BlockBuilder:
         self._expressions: dict[sympy.Basic, fx.Node] = {}
         self._lazy: dict[sympy.Basic, tuple[Any, tuple[Any, ...]]] = {}
         """Expressions that one operation gives, made when first asked for: the sizes of tensors mostly."""
-        self._sometimes: dict[sympy.Basic, tuple[fx.Node, int]] = {}
-        """Sizes of tensors that are not there on some ways: each block that asks makes them, since it runs on the others."""
+        self._sometimes: dict[sympy.Basic, tuple[Any, tuple[Any, ...]]] = {}
+        """The same of tensors and bools that are not there on some ways: each block that asks makes them."""
 
     # -- values to nodes -------------------------------------------------------------------------------------------------
 
@@ -185,9 +185,9 @@ class BlockBuilder:
         if expr in self._lazy:
             self._expressions[expr] = node = self.call_raw(*self._lazy[expr])
             return node
-        sized = self._sized(expr)
-        if sized is not None:
-            self._expressions[expr] = node = self.call_raw(torch.ops.aten.sym_size.int, sized)
+        operation = self._made_here(expr)
+        if operation is not None:
+            self._expressions[expr] = node = self.call_raw(*operation)
             return node
         outer = self.parent._find_expression(expr) if self.parent is not None else None
         if outer is None:
@@ -195,12 +195,14 @@ class BlockBuilder:
         self._expressions[expr] = node = self._lift(outer)
         return node
 
-    def _sized(self, expr: sympy.Basic) -> tuple[fx.Node, int] | None:
-        """Return a tensor that is not there on some ways, and the dimension of it that has a size."""
+    def _made_here(self, expr: sympy.Basic) -> tuple[Any, tuple[Any, ...]] | None:
+        """Return the operation on what is not there on some ways that gives an expression, for the block that asks."""
         if expr in self._sometimes or self.parent is None:
             return self._sometimes.get(expr)
-        outer = self.parent._sized(expr)
-        return None if outer is None else (self._lift(outer[0]), outer[1])
+        if expr in self.parent._expressions:
+            return None  # the block around has asked before: it is there
+        outer = self.parent._made_here(expr)
+        return None if outer is None else (outer[0], (self._lift(outer[1][0]), *outer[1][1:]))
 
     def _lift(self, outer: fx.Node) -> fx.Node:
         if outer not in self.operands:
@@ -284,13 +286,13 @@ class BlockBuilder:
             if not may_be_absent:
                 self._lazy.setdefault(size.node.expr, (torch.ops.aten.sym_size.int, (node, dim)))
             elif not self.can_express(size.node.expr):
-                self._sometimes[size.node.expr] = (node, dim)
+                self._sometimes[size.node.expr] = (torch.ops.aten.sym_size.int, (node, dim))
 
     def _bind_number(self, value: Any, node: fx.Node) -> None:
         expr = value.node.expr
         self._expressions[expr] = node
         if isinstance(expr, sympy.Eq) and isinstance(expr.lhs, sympy.Symbol):  # a symbolic bool is "this 0-or-1 integer is 1"
-            self._lazy.setdefault(expr.lhs, (scalars.to_int, (node,)))
+            self._sometimes.setdefault(expr.lhs, (scalars.to_int, (node,)))
 
     def mark(self) -> fx.Node:
         """Return a point to come back to with :meth:`rollback`."""
@@ -309,7 +311,7 @@ class BlockBuilder:
         self._objects = {key: entry for key, entry in self._objects.items() if entry[1] not in nodes}
         self._expressions = {key: entry for key, entry in self._expressions.items() if entry not in nodes}
         self._lazy = {key: entry for key, entry in self._lazy.items() if entry[1][0] not in nodes}
-        self._sometimes = {key: entry for key, entry in self._sometimes.items() if entry[0] not in nodes}
+        self._sometimes = {key: entry for key, entry in self._sometimes.items() if entry[1][0] not in nodes}
 
     def finish(self, outputs: tuple[Any, ...]) -> Block:
         """Close the block; ``outputs`` are values."""

@@ -43,8 +43,8 @@ def called(session: Session, name: str, owner: str | Text, args: tuple[Any, ...]
 
 
 def takes(args: tuple[Any, ...]) -> bool:
-    """Tell whether a method of a known string is called with one that is known only at run time."""
-    return any(isinstance(value, Text) or (isinstance(value, tuple) and takes(value)) for value in args)
+    """Tell whether a method of a known string is called with one, or with a number, that is known only at run time."""
+    return any(isinstance(value, (Text, torch.SymInt)) or (isinstance(value, tuple) and takes(value)) for value in args)
 
 
 def _made(session: Session, target: Callable[..., Any], args: tuple[Any, ...]) -> Text:
