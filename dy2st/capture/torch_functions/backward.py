@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import torch
 
+from dy2st.capture.environment.request import GRADIENT
+from dy2st.capture.environment.sources import Source
 from dy2st.capture.recording import failing
 from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.recording.recorder import fresh_number
@@ -233,8 +235,20 @@ def _held(session: Session, tensor: torch.Tensor) -> Any:
     if not session.blocks.was_written(place.key):
         source = session.tracker.source_of(tensor)
         if source is not None:
-            session.tracker.read(place.read(), session.tracker.table.attribute(source, "grad"))
+            _read(session, tensor, place, session.tracker.table.attribute(source, "grad"))
     return place.read()
+
+
+def _read(session: Session, tensor: torch.Tensor, place: AttributePlace, source: Source) -> None:
+    """Note that a gradient from outside has been read, of which the program is to know only where it runs whether there is one."""
+    if session.outside.dynamic_state.get(source.name) != GRADIENT:
+        session.tracker.read(place.read(), source)
+    elif not isinstance(place.read(), TaggedUnion):
+        abstract = session.outside.adopted(tensor)
+        session.tracker.guards.gradient(source, tensor)
+        tag, result = fresh_number(session.shapes, "int"), _new(session, abstract, False)
+        session.blocks.root.builder.call_first(control.call_, (gradient_of, (abstract,), {}), (result, tag))
+        session.blocks.stand_at(place, session.new_union(tag, {0: None, 1: result}))
 
 
 def _write(session: Session, tensor: torch.Tensor, value: Any) -> None:
