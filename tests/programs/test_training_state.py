@@ -9,7 +9,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from tests.programs.test_training_steps import Experts, agree, batches
+import dy2st
+from tests.programs.test_training_steps import Experts, agree, batches, run, same
 
 
 class Routed(nn.Module):
@@ -94,8 +95,6 @@ def test_a_gradient_that_lies_otherwise_in_memory_has_its_own_program():
 
         return call
 
-    from tests.programs.test_training_steps import dy2st, run, same  # the changes are made outside of the step
-
     expected = run(changed(f), make, batches(16))
     for backend in ("native", "python"):
         same(run(changed(dy2st.to_static(f, backend=backend)), make, batches(16)), expected)
@@ -147,3 +146,68 @@ def test_what_a_fused_step_writes_to_its_optimizer(kind):
         return model, kind(model.parameters(), lr=0.1, fused=True)
 
     agree(f, make, batches(4))
+
+
+class Words(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table, self.out = nn.Embedding(5, 4, sparse=True), nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.out(self.table(x.argmax(1)))
+
+
+def applied(model, optimizer, x, y):
+    F.mse_loss(model(x), y).backward()
+    return model.table.weight.grad.is_sparse
+
+
+def differentiated(model, optimizer, x, y):
+    (gradient,) = torch.autograd.grad(F.mse_loss(model(x), y), model.table.weight)
+    return gradient.layout
+
+
+def gathered(model, optimizer, x, y):
+    weight = model.out.weight * 2
+    torch.gather(weight, 0, x[:1].argmax(1).expand(1, 4), sparse_grad=True).sum().backward()
+    return model.out.weight.grad.layout
+
+
+@pytest.mark.parametrize("function", [applied, differentiated, gathered])
+def test_sparse_gradients_are_refused_inside(function):
+    model = Words()
+    with pytest.raises(dy2st.CaptureError, match="sparse"):
+        dy2st.to_static(function)(model, None, *batches(1)[0])
+
+
+def test_sparse_gradients_of_other_weights_are_no_matter():
+    def f(model, optimizer, x, y):
+        optimizer.zero_grad()
+        F.mse_loss(model.out(model.table(x.argmax(1)).detach()), y).backward()
+        optimizer.step()
+
+    def make():
+        model = Words()
+        return model, torch.optim.SGD(model.out.parameters(), lr=0.1)
+
+    agree(f, make, batches(3), programs=2)
+
+
+def test_sparse_gradients_of_a_backward_pass_outside():
+    def f(model, optimizer, x, y):
+        return F.mse_loss(model(x), y) if y.sum() > 0 else model(x).sum()
+
+    def make():
+        return Words(), None
+
+    def with_backward(function):
+        def call(model, optimizer, x, y):
+            model.zero_grad()
+            function(model, optimizer, x, y).backward()
+            return model.table.weight.grad.to_dense()
+
+        return call
+
+    expected, _, _ = run(with_backward(f), make, batches(4))
+    found, _, _ = run(with_backward(dy2st.to_static(f)), make, batches(4))
+    same(found, expected)

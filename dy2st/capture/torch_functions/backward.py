@@ -19,7 +19,7 @@ from dy2st.capture.recording import failing
 from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.recording.recorder import fresh_number
 from dy2st.capture.session.session import Session
-from dy2st.capture.torch_functions.differentiation import as_tuple
+from dy2st.capture.torch_functions.differentiation import as_tuple, check_dense
 from dy2st.capture.types import tensor_traits
 from dy2st.capture.values.symbolic import TaggedUnion
 from dy2st.capture.writes.gradient_slots import Start, start_of
@@ -64,6 +64,7 @@ def _run(session: Session, tensors: Sequence[Any], gradients: Sequence[Any], ret
     abstracts = [session.outside.adopted(tensor) for tensor in tensors]
     wanted = None if inputs is None else [_leaf(session, tensor) for tensor in as_tuple(inputs)]
     reached, others = _reached(session, abstracts, wanted)
+    check_dense(session, [leaf.abstract for _, leaf in reached])
     leaves = [leaf.tensor for _, leaf in reached]
     shown = [leaf.abstract for _, leaf in reached]
     for check_leaves in checks_of_leaves:
