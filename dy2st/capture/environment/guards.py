@@ -232,8 +232,8 @@ class GuardTable:
 
         self.add(source, "tensor", check, f"is a tensor {tuple(expected)}", tensor.shape, expected)
 
-    def gradient(self, source: Source, tensor: torch.Tensor) -> None:
-        """Require that a gradient be ``None``, or lie in memory as its tensor does and have none itself."""
+    def gradient(self, source: Source, tensor: torch.Tensor) -> bool:
+        """Require that a gradient be ``None``, or lie in memory as its tensor does and have none itself; whether it is so now."""
         like = gradient_like(tensor)
         expected, strides = TensorShape.of(like)._replace(device=tensor.device), like.stride()
 
@@ -245,7 +245,11 @@ class GuardTable:
                 and not _stands_in(now)
             )
 
-        self.add(source, "gradient", check, f"is None or a tensor {tuple(expected)}")
+        with torch._C.DisableTorchFunction():
+            is_so = check(tensor.grad)
+        if is_so:
+            self.add(source, "gradient", check, f"is None or a tensor {tuple(expected)}")
+        return is_so
 
     def same_layout(self, source: Source, tensor: torch.Tensor) -> None:
         """Require that a tensor lie in memory in the same way."""

@@ -242,11 +242,13 @@ def _held(session: Session, tensor: torch.Tensor) -> Any:
 
 def _read(session: Session, tensor: torch.Tensor, place: AttributePlace, source: Source) -> None:
     """Note that a gradient from outside has been read, of which the program is to know only where it runs whether there is one."""
-    if session.outside.dynamic_state.get(source.name) != GRADIENT:
+    if isinstance(place.read(), TaggedUnion):
+        return
+    is_open = session.outside.dynamic_state.get(source.name) == GRADIENT
+    if not (is_open and session.tracker.guards.gradient(source, tensor)):
         session.tracker.read(place.read(), source)
-    elif not isinstance(place.read(), TaggedUnion):
+    else:
         abstract = session.outside.adopted(tensor)
-        session.tracker.guards.gradient(source, tensor)
         tag, result = fresh_number(session.shapes, "int"), _new(session, abstract, False)
         session.blocks.root.builder.call_first(control.call_, (gradient_of, (abstract,), {}), (result, tag))
         session.blocks.stand_at(place, session.new_union(tag, {0: None, 1: result}))
