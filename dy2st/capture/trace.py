@@ -139,7 +139,7 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], namespace
             raise errors.CaptureError(
                 "a list that was made outside changes its length where a tensor decides",
                 user_line(session, need_list),
-                seen=f"a list of {len(need_list.items)}",
+                seen=f"a list of {len(need_list.lists[0])}",
                 fix="grow a copy that is made in the function, before the branch or loop: items = list(items)",
             ) from None
         generators.check_ended(session)

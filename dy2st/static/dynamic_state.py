@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from dy2st.capture.environment.guards import Guard
-from dy2st.capture.environment.request import ITEMS, LENGTH, OBJECT
+from dy2st.capture.environment.request import GRADIENT, ITEMS, LENGTH, OBJECT
 from dy2st.capture.environment.sources import Source, is_in, shown_key
 from dy2st.capture.objects.construction import is_plain
 from dy2st.capture.outputs.captured import Captured
@@ -225,6 +225,8 @@ class DynamicState:
                 now = values[guard.source.index]
                 if guard.kind == "same" and is_plain(type(now)) and not guard.check(now):
                     _note_object(guard.source, values, written, result)
+                elif _is_about_a_gradient(guard, now, values):
+                    result.update({guard.source.name: GRADIENT} if often[guard.source.name] >= PROGRAMS else {})
                 elif guard.source.name in captured.written or guard.kind == "array" or often[guard.source.name] >= PROGRAMS:
                     _note(guard, now, result)
             if captured.guards.once:  # what has been taken from an iterator is gone: there is no second attempt
@@ -347,6 +349,15 @@ def _note(guard: Guard, now: Any, results: dict[str, Dims]) -> None:
             results[name] = LENGTH if type(now) is list else ITEMS
     elif guard.kind == "contents" and not guard.check(now):
         results.update(_in_table(name, before, now))
+
+
+def _is_about_a_gradient(guard: Guard, now: Any, values: Sequence[Any]) -> bool:
+    """Tell whether a tensor has a gradient now and had none, or had one."""
+    parent = guard.source.parent
+    if parent is None or guard.source.key[0] != "attribute" or guard.source.key[-1] != "grad" or guard.check(now):
+        return False
+    had, has = guard.kind == "tensor", isinstance(now, torch.Tensor)
+    return isinstance(values[parent.index], torch.Tensor) and (has if guard.kind == "equal" else had and now is None)
 
 
 def _note_object(source: Source, values: Sequence[Any], written: Collection[str], results: dict[str, Dims]) -> None:

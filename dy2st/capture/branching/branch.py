@@ -19,7 +19,7 @@ from dy2st.capture.session.session import Session, need
 from dy2st.capture.types.abstract_values import ABSENT
 from dy2st.capture.values import storage
 from dy2st.capture.values.kinds import number_kind
-from dy2st.capture.values.signals import NeedsMade, NeedsRuntimeList, Unreachable
+from dy2st.capture.values.signals import Needed, NeedsMade, NeedsRuntimeList, Unreachable
 from dy2st.capture.values.storage import MISSING
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS
 from dy2st.capture.writes.places import AttributePlace, Place
@@ -62,14 +62,13 @@ def _capture(test: Any, then: Any, orelse: Any, live: Sequence[str] | None) -> A
         except NeedsMade as needed:
             session.operators.make_early(session, needed)
             continue
-        except NeedsRuntimeList as need_list:
-            if not session.lists.owner_is_here(need_list.items) or session.lists.of(need_list.items):
-                raise
-            items = need_list.items
+        except NeedsRuntimeList as needed:
+            lists = session.lists.to_make(needed, anywhere=live is None)  # what follows in the block may need more lists
+            session.lists.raise_others(needed, lists)
         else:
             rests.go_on(session, cells)
             return result
-        session.lists.make(items)
+        session.lists.make_all(lists)
     raise errors.CaptureError("too many lists change length in one branch", session.here())
 
 
@@ -84,6 +83,7 @@ def run_branch(
             session.shapes.learn(fact)
         try:
             result, dead = branch(), False
+            session.blocks.begin_again_if_needed()
         except Unreachable:
             result, dead = None, True
         except BaseException as error:
@@ -116,7 +116,11 @@ def join(session: Session, test: Any, outcomes: Sequence[Outcome], live: Sequenc
         pairs[place.key] = (value, ABSENT, place) if is_first else (ABSENT, value, place)
     pairs[None] = then.value, orelse.value, None
     joiner.tell_apart(pairs.values())
-    results = {key: joiner.join(*pair) for key, pair in sorted(pairs.items(), key=lambda item: joiner.turn(*item[1]))}
+    results, needed = dict[Any, Any](), Needed()
+    for key, pair in sorted(pairs.items(), key=lambda item: joiner.turn(*item[1])):
+        with needed.lists():
+            results[key] = joiner.join(*pair)
+    needed.check()
     places = {key: place for key, (_, _, place) in pairs.items() if place is not None}
     places |= {key: _one_place(session, write, outcomes) for key, write in left.items()}
     blocks = [

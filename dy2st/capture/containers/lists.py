@@ -97,11 +97,14 @@ def _take(session: Session, items: RuntimeList, target: control.Control, args: t
 
 
 def _fail(session: Session, items: RuntimeList, message: str) -> NoReturn:
-    """Note that nothing has been put into the list in front of this operation."""
+    """Note that nothing has been put into the list before; where a loop is open, one of its iterations may put something in."""
     if not items.alone:
-        raise errors.CaptureError(
+        error = errors.CaptureError(
             "this takes an item out of a list before anything has been put in", session.here(), fix="put an item in before the loop"
         )
+        if not session.blocks.is_in_loop:
+            raise error
+        session.lists.unfilled.append((items, error))
     raise_empty(session, message)
 
 

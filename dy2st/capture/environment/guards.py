@@ -232,6 +232,25 @@ class GuardTable:
 
         self.add(source, "tensor", check, f"is a tensor {tuple(expected)}", tensor.shape, expected)
 
+    def gradient(self, source: Source, tensor: torch.Tensor) -> bool:
+        """Require that a gradient be ``None``, or lie in memory as its tensor does and have none itself; whether it is so now."""
+        like = gradient_like(tensor)
+        expected, strides = TensorShape.of(like)._replace(device=tensor.device), like.stride()
+
+        def check(now: Any) -> bool:
+            return now is None or (
+                isinstance(now, torch.Tensor)
+                and TensorShape.of(now) == expected
+                and now.stride() == strides
+                and not _stands_in(now)
+            )
+
+        with torch._C.DisableTorchFunction():
+            is_so = check(tensor.grad)
+        if is_so:
+            self.add(source, "gradient", check, f"is None or a tensor {tuple(expected)}")
+        return is_so
+
     def same_layout(self, source: Source, tensor: torch.Tensor) -> None:
         """Require that a tensor lie in memory in the same way."""
         expected = tensor.stride()
@@ -368,6 +387,12 @@ class _Distinct:
 
     def __call__(self, value: Any) -> bool:
         raise AssertionError("checked with all values at hand")
+
+
+def gradient_like(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor that lies in memory as the gradients do which a backward pass gives a tensor."""
+    with torch.no_grad(), torch._C.DisableTorchFunction():
+        return torch.empty_like(tensor, device="meta")
 
 
 def _stands_in(tensor: torch.Tensor) -> bool:

@@ -20,6 +20,8 @@ ITEMS = frozenset((-2,))
 """The same of one that the code reads."""
 OBJECT = frozenset((-3,))
 """Which object of a plain class it is, and what is in it."""
+GRADIENT = frozenset((-4,))
+"""Whether a tensor has a gradient."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +36,7 @@ class Request:
         dynamic_dims: for each leaf, the dimensions that differ from call to call.
         bound: whether the first argument is the object that the function is bound to.
         dynamic_state: for names of sources, ``None`` for a number that differs from call to call, the dimensions that do, or
-            :data:`LENGTH` or :data:`ITEMS` of a list, or :data:`OBJECT`.
+            :data:`LENGTH` or :data:`ITEMS` of a list, :data:`OBJECT` or :data:`GRADIENT`.
         given: ``(args, kwargs)`` of this call.
         options: of the static function.
         fixed: sizes that are declared dynamic and are taken as they are all the same.

@@ -410,6 +410,9 @@ def step_by_parameter(optimizer: Any, step: Callable[[Any], Any], runs: Any) -> 
                         step(part)
             else:
                 step(part)
+    for name, value in part.__dict__.items():
+        if name != "param_groups" and value is not optimizer.__dict__.get(name):
+            setattr(optimizer, name, value)
 
 
 def momenta(optimizer: Any) -> list[Any]:

@@ -31,7 +31,7 @@ from dy2st.capture.session.session import Session, need
 from dy2st.capture.types import abstract_values, lattice, mismatches, tensor_traits, value_types
 from dy2st.capture.types.loop_histories import LoopHistory
 from dy2st.capture.values.kinds import is_symbolic
-from dy2st.capture.values.signals import NeedsMade, NeedsRanks, NeedsRuntimeList, Unreachable
+from dy2st.capture.values.signals import Needed, NeedsMade, NeedsRanks, NeedsRuntimeList, Unreachable
 from dy2st.capture.values.symbolic import options_of, unpack_list
 from dy2st.capture.writes.checkpointed import SNAPSHOTS
 from dy2st.capture.writes.places import ContentsPlace, Place
@@ -146,8 +146,8 @@ def _converge(
         carries.begin_with_objects()
         kinds = {key: carry.kind for key, carry in carries.items()}
         try:
-            with session.histories.look(history, session.allocations.now()):
-                is_recorded = _attempt(session, pred, test, body, cells, live, carries)
+            with session.histories.look(history, session.allocations.now()), session.lists.look() as recorded:
+                is_recorded = recorded(_attempt(session, pred, test, body, cells, live, carries))
             if is_recorded:
                 rests.go_on(session, cells)
                 return
@@ -155,12 +155,10 @@ def _converge(
             session.operators.make_early(session, needed)
             _clear(carries, history)
             continue
-        except NeedsRuntimeList as need_list:
-            if carries.grow(session, need_list.items):
+        except NeedsRuntimeList as needed:
+            if any(carries.grow(session, items) for items in needed.lists):
                 continue
-            if not session.lists.owner_is_here(need_list.items) or session.lists.of(need_list.items):
-                raise
-            items = need_list.items
+            lists = _lists_to_make(session, needed, cells, history)
         except errors.CaptureError:
             if not any(carry.is_recalled for carry in carries.values()):
                 raise
@@ -169,10 +167,24 @@ def _converge(
         else:
             _check_keys(session, carries)
             continue
-        recalled.note_list(history, cells, items)
-        session.lists.make(items)
+        session.lists.make_all(lists)
         _clear(carries, history)
     raise _diverging(session, next((carry for key, carry in carries.items() if kinds.get(key) != carry.kind), None))
+
+
+def _lists_to_make(
+    session: Session, needed: NeedsRuntimeList, cells: Sequence[Place], history: LoopHistory
+) -> Sequence[list[Any]]:  # fmt: skip
+    """Return the lists that have to become lists of the program before the loop; note them for its other looks.
+
+    Raises:
+        NeedsRuntimeList: some were made in blocks around this one.
+    """
+    lists = session.lists.to_make(needed)
+    for items in lists:
+        recalled.note_list(history, cells, items)
+    session.lists.raise_others(needed, lists)
+    return lists
 
 
 def _clear(carries: Carries, history: LoopHistory) -> None:
@@ -228,6 +240,7 @@ def _attempt(
         try:
             body()
             again = test()
+            session.blocks.begin_again_if_needed()
         except Unreachable:
             dead, again = True, False
         except BaseException as error:
@@ -299,12 +312,14 @@ def _widened(session: Session, carries: Carries, left: dict[tuple[Any, ...], Wri
         carries.clear()  # it is not carried here: what an earlier look has shown is too much
         return False
     is_recalled = any(carry.is_recalled for carry in carries.values())
-    fit = True
+    fit, needed = True, Needed()
     for key, write in left.items():
-        fit &= update(session, carries, key, write.place, write.old, write.new)
+        with needed.lists():
+            fit &= update(session, carries, key, write.place, write.old, write.new)
         fit &= key in carries and not session.tuples.add_older(
             carries[key].tuples, (carries[key].initial, write.new), session.blocks.region.start
         )
+    needed.check()
     if is_first_look and carries.keep_older and not kept_older:  # contents may be those of objects that are carried from now on
         for key, write in left.items():
             if key not in carries and not isinstance(write.place, ContentsPlace):

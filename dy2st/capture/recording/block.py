@@ -58,6 +58,8 @@ class BlockBuilder:
         self._expressions: dict[sympy.Basic, fx.Node] = {}
         self._lazy: dict[sympy.Basic, tuple[Any, tuple[Any, ...]]] = {}
         """Expressions that one operation gives, made when first asked for: the sizes of tensors mostly."""
+        self._first: set[fx.Node] = set()
+        """What has been recorded in front of all other operations."""
         self._sometimes: dict[sympy.Basic, tuple[Any, tuple[Any, ...]]] = {}
         """The same of tensors and bools that are not there on some ways: each block that asks makes them."""
 
@@ -226,6 +228,15 @@ class BlockBuilder:
         self.recorded(self, node)
         return node
 
+    def call_first(self, target: Any, args: tuple[Any, ...], value: Any) -> None:
+        """Record an operation that cannot fail in front of all others, whatever is taken back of these."""
+        before = set(self.graph.nodes)
+        arguments = tuple(self.argument(a) for a in args)
+        first = next((node for node in self.graph.nodes if node.op != "placeholder"), self.graph._root)
+        with self.graph.inserting_before(first):
+            self.bind(value, self._node(target, arguments, {}))
+        self._first |= {node for node in self.graph.nodes if node not in before}
+
     def call_raw(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> fx.Node:
         """Record an operation whose arguments are nodes already."""
         node = self._node(target, args, kwargs)
@@ -299,11 +310,15 @@ class BlockBuilder:
         return self.graph._root.prev
 
     def rollback(self, mark: fx.Node) -> None:
-        """Forget every operation recorded since a mark; inputs stay."""
+        """Forget every operation recorded since a mark; inputs stay, and what has been recorded in front."""
         gone: set[fx.Node] = set()
-        while (last := self.graph._root.prev) is not mark and last.op != "placeholder":
-            self.graph.erase_node(last)
-            gone.add(last)
+        last = self.graph._root.prev
+        while last is not mark and last.op != "placeholder":
+            before = last.prev
+            if last not in self._first:
+                self.graph.erase_node(last)
+                gone.add(last)
+            last = before
         if gone:
             self._forget(gone)
 

@@ -163,6 +163,7 @@ class Recorder(ProxyTorchDispatchMode):
             (_, args, kwargs), self.instead = self.instead, None
         self.session.in_flight.has_acted |= self._acts_outside(func, args)
         self.session.builder.call(func, args, kwargs, result)
+        self.session.gradients.note_sparse(func, args, kwargs)
         self._check_learned(func)
         self.session.checks.emit()
         return result

@@ -19,7 +19,7 @@ from dy2st.capture.session.allocations import Allocations
 from dy2st.capture.session.iterators import Iterators
 from dy2st.capture.session.key_order import KeyOrders
 from dy2st.capture.session.regions import Region, RegionT, Rest
-from dy2st.capture.values.signals import Refused
+from dy2st.capture.values.signals import NeedsMade, NeedsRuntimeList, Refused
 from dy2st.capture.writes.may_alias import MayAlias
 from dy2st.capture.writes.places import CellPlace, ItemPlace, Place
 from dy2st.capture.writes.settings import ChangedSettings
@@ -47,6 +47,7 @@ class Blocks:
         written_globals: global variables that the captured functions assign; each block may.
         on_begin: called with the variables that a new block may write.
         on_undo: called with each region that is undone.
+        needed_lists: lists of blocks around the innermost one that had to be lists of the program in it.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Blocks:
         self.written_globals: dict[tuple[Any, ...], ItemPlace] = {}
         self.on_begin: list[Callable[[Sequence[Place]], None]] = []
         self.on_undo: list[Callable[[Region], None]] = []
+        self.needed_lists: list[list[Any]] = []
         self._regions: list[Region] = []
 
     # -- which are open ------------------------------------------------------------------------------------------------------
@@ -94,6 +96,11 @@ class Blocks:
     def at_root(self) -> bool:
         """Whether the code that runs now runs at every call."""
         return self.builder.parent is None
+
+    @property
+    def is_in_loop(self) -> bool:
+        """Whether the body of a loop is being recorded."""
+        return any(region.repeats for region in self._regions)
 
     def is_open(self, region: Region) -> bool:
         """Tell whether a region is being recorded."""
@@ -211,7 +218,7 @@ class Blocks:
         region = self._begin(Region, self._new_builder(self.builder), repeats, cells)
         self._note_variables(region)
         try:
-            with self._same_modes(region):
+            with self._finding_needed_lists(), self._same_modes(region):
                 yield region
         except errors.Dy2stError:
             raise
@@ -220,6 +227,36 @@ class Blocks:
             raise
         finally:
             self.close(region)
+
+    @contextlib.contextmanager
+    def _finding_needed_lists(self) -> Iterator[None]:
+        """Begin again at the end of a block where lists of blocks around it had to be lists of the program.
+
+        An exception in between may come of what these were not; it comes again if not.
+        """
+        before, self.needed_lists = self.needed_lists, []
+        try:
+            yield
+            self.begin_again_if_needed()
+        except NeedsMade:
+            raise
+        except NeedsRuntimeList as needed:
+            found = [*self.needed_lists, *needed.lists]
+            raise NeedsRuntimeList(*{id(items): items for items in found}.values()) from None
+        except Exception:
+            self.begin_again_if_needed()
+            raise
+        finally:
+            self.needed_lists = before
+
+    def begin_again_if_needed(self) -> None:
+        """Begin again with more lists of the program where what has been captured had to have some.
+
+        Raises:
+            NeedsRuntimeList: it had.
+        """
+        if self.needed_lists:
+            raise NeedsRuntimeList(*self.needed_lists)
 
     @contextlib.contextmanager
     def recording_into(self, builder: BlockBuilder) -> Iterator[None]:

@@ -168,7 +168,9 @@ class KeyOrders:
     def asks(self, table: Any) -> Any:
         """Return the same, for code that asks for the order."""
         if isinstance(table, dict) and dict.__len__(table) > 1:
-            self.asked.add(tuple(storage.keys_of(table)))
+            keys = tuple(storage.keys_of(table))
+            if not any(isinstance(key, torch.Tensor) for key in keys):  # no arguments; the id of a tensor has its hash
+                self.asked.add(keys)
         return self.of(table) if isinstance(table, dict) else None
 
     def asks_within(self, value: Any) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from dy2st.capture.recording.block import BlockBuilder
@@ -14,6 +15,7 @@ from dy2st.capture.types import value_types
 from dy2st.capture.values.signals import NeedsRuntimeList
 from dy2st.capture.values.symbolic import RuntimeList, Stale
 from dy2st.capture.writes.places import ContentsPlace
+from dy2st.errors import CaptureError
 from dy2st_runtime.primitives import control
 
 
@@ -28,6 +30,7 @@ class ListTable:
 
     Attributes:
         widened: the lists of the program whose items have come to be of further kinds, in order.
+        unfilled: lists out of which an open loop takes an item where nobody is known to have put one in, with what is wrong if so.
         of_cells: lists that hold one item at any time, by identity.
     """
 
@@ -36,6 +39,7 @@ class ListTable:
     ) -> None:
         self._blocks, self._allocations, self._places, self._make = blocks, allocations, places, make
         self.widened: list[list[Any]] = []
+        self.unfilled: list[tuple[RuntimeList, CaptureError]] = []
         self.of_cells: dict[int, list[Any]] = {}
         self._of_others = [0, 0]
         """How many operations put items into lists that other handles stand for too, and how many take some out."""
@@ -76,18 +80,62 @@ class ListTable:
     def required(self, items: list[Any]) -> RuntimeList:
         """Return a Python list as a list of the program, which it has to be for what comes next.
 
+        Where a block around this one made it, that one has to make it a list of the program: this block goes on as if it had, and
+        starts again at its end, so that all such lists are found in one look.
+
         Raises:
-            NeedsRuntimeList: it was made in a block around this one, which has to make it one.
+            NeedsRuntimeList: it is from outside.
         """
         known = self.of(items)
         if known is None and not self.owner_is_here(items):
-            raise NeedsRuntimeList(items)
+            if id(items) not in self._owner:
+                raise NeedsRuntimeList(items)
+            self._blocks.needed_lists.append(items)
         return known or self.make(items)
+
+    def to_make(self, needed: NeedsRuntimeList, anywhere: bool = False) -> list[list[Any]]:
+        """Return which lists become lists of the program here: those that this block has made, or any (see :meth:`required`)."""
+        return [items for items in needed.lists if self.of(items) is None and (anywhere or self.owner_is_here(items))]
+
+    def make_all(self, lists: Sequence[list[Any]]) -> None:
+        """Turn Python lists into lists of the program, here and now; one in another may be one then already."""
+        for items in lists:
+            self.required(items)
+
+    @staticmethod
+    def raise_others(needed: NeedsRuntimeList, made: Sequence[list[Any]]) -> None:
+        """Start again further out where some lists do not become lists of the program here: that finds the others again.
+
+        Raises:
+            NeedsRuntimeList: some were made in blocks around this one.
+        """
+        others = [items for items in needed.lists if not any(items is one for one in made)]
+        if others:
+            raise NeedsRuntimeList(*others).with_traceback(needed.__traceback__)
 
     def has_widened(self, since: int, region: Region) -> bool:
         """Tell whether the items of a list that is older than a region have come to be of further kinds."""
         allocations = [self._allocations.allocated_at(items) for items in self.widened[since:]]
         return any(allocated is None or allocated <= region.start for allocated in allocations)
+
+    @contextlib.contextmanager
+    def look(self) -> Iterator[Callable[[bool], bool]]:
+        """Look at the body of a loop; gives what is told whether it has been recorded, and raises then if its lists are wrong."""
+        known, outer, is_recorded = len(self.unfilled), self._blocks.is_in_loop, False
+
+        def recorded(is_so: bool) -> bool:
+            nonlocal is_recorded
+            is_recorded = is_so
+            for items, error in self.unfilled[known:]:
+                if is_so and items.element is None and not outer:  # an iteration of a loop around this one may put something in
+                    raise error
+            return is_so
+
+        try:
+            yield recorded
+        finally:
+            if not (is_recorded and outer):
+                del self.unfilled[known:]
 
     def convert(self, items: list[Any], element: value_types.Type | None) -> RuntimeList:
         """Have a Python list stand for a list of the program from now on."""

@@ -13,11 +13,13 @@ from typing import Any, NamedTuple
 
 import torch
 
+from dy2st.capture.environment.request import GRADIENT
+from dy2st.capture.environment.sources import Source
 from dy2st.capture.recording import failing
 from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.recording.recorder import fresh_number
 from dy2st.capture.session.session import Session
-from dy2st.capture.torch_functions.differentiation import as_tuple
+from dy2st.capture.torch_functions.differentiation import as_tuple, check_dense
 from dy2st.capture.types import tensor_traits
 from dy2st.capture.values.symbolic import TaggedUnion
 from dy2st.capture.writes.gradient_slots import Start, start_of
@@ -62,6 +64,7 @@ def _run(session: Session, tensors: Sequence[Any], gradients: Sequence[Any], ret
     abstracts = [session.outside.adopted(tensor) for tensor in tensors]
     wanted = None if inputs is None else [_leaf(session, tensor) for tensor in as_tuple(inputs)]
     reached, others = _reached(session, abstracts, wanted)
+    check_dense(session, [leaf.abstract for _, leaf in reached])
     leaves = [leaf.tensor for _, leaf in reached]
     shown = [leaf.abstract for _, leaf in reached]
     for check_leaves in checks_of_leaves:
@@ -233,8 +236,22 @@ def _held(session: Session, tensor: torch.Tensor) -> Any:
     if not session.blocks.was_written(place.key):
         source = session.tracker.source_of(tensor)
         if source is not None:
-            session.tracker.read(place.read(), session.tracker.table.attribute(source, "grad"))
+            _read(session, tensor, place, session.tracker.table.attribute(source, "grad"))
     return place.read()
+
+
+def _read(session: Session, tensor: torch.Tensor, place: AttributePlace, source: Source) -> None:
+    """Note that a gradient from outside has been read, of which the program is to know only where it runs whether there is one."""
+    if isinstance(place.read(), TaggedUnion):
+        return
+    is_open = session.outside.dynamic_state.get(source.name) == GRADIENT
+    if not (is_open and session.tracker.guards.gradient(source, tensor)):
+        session.tracker.read(place.read(), source)
+    else:
+        abstract = session.outside.adopted(tensor)
+        tag, result = fresh_number(session.shapes, "int"), _new(session, abstract, False)
+        session.blocks.root.builder.call_first(control.call_, (gradient_of, (abstract,), {}), (result, tag))
+        session.blocks.stand_at(place, session.new_union(tag, {0: None, 1: result}))
 
 
 def _write(session: Session, tensor: torch.Tensor, value: Any) -> None:

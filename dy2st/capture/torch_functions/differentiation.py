@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.recording.recorder import fresh_number
 from dy2st.capture.session.session import Session
 from dy2st.capture.types import tensor_traits
+from dy2st.errors import CaptureError
 from dy2st_runtime.primitives import control
 from dy2st_runtime.primitives.gradients import gradients
 
@@ -24,6 +26,7 @@ def grad(session: Session, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tup
     may_be_none = values["allow_unused"] and not values["materialize_grads"]
     for check in session.gradients.hook_checks:
         check()
+    check_dense(session, inputs)
     result = _on_abstracts(session, outputs, inputs, values) if may_be_none else [True] * len(inputs)
     collected = [None if there is False else _gradient(session, tensor, values) for tensor, there in zip(inputs, result)]
     unsure = [position for position, there in enumerate(result) if there is None]
@@ -33,6 +36,20 @@ def grad(session: Session, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tup
     for position, tag in zip(unsure, tags):
         results[position] = session.new_union(tag, {0: None, 1: collected[position]})
     return tuple(results.values())
+
+
+def check_dense(session: Session, tensors: Sequence[torch.Tensor]) -> None:
+    """Refuse the gradients of some tensors, or abstract values, that would be sparse: what stands for them is dense.
+
+    Raises:
+        CaptureError: one is.
+    """
+    if session.gradients.sparse and session.gradients.gives_sparse([session.outside.adopted(tensor) for tensor in tensors]):
+        raise CaptureError(
+            "a backward pass in a program gives a sparse gradient",
+            session.here(),
+            fix="leave out sparse=True, or call backward and the optimizer outside of the static function",
+        )
 
 
 def as_tuple(value: Any) -> tuple[Any, ...]:

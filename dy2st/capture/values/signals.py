@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 ACTS_FOR_USER = False
@@ -24,11 +26,40 @@ class Refused(Signal):
 
 
 class NeedsRuntimeList(Signal):
-    """A list has to become a list of the program in the block that made it, and the capture of what follows starts again."""
+    """Lists have to become lists of the program in the blocks that made them, and the capture of what follows starts again."""
 
-    def __init__(self, items: list[Any]) -> None:
+    def __init__(self, *lists: list[Any]) -> None:
         super().__init__("a list changes length inside a captured block")
-        self.items = items
+        self.lists = lists
+
+
+class Needed:
+    """All lists that steps after one another need."""
+
+    def __init__(self) -> None:
+        self._lists: list[list[Any]] = []
+
+    @contextlib.contextmanager
+    def lists(self) -> Iterator[None]:
+        """Note the lists that a step needs; it ends there."""
+        try:
+            yield
+        except NeedsMade:
+            raise
+        except NeedsRuntimeList as needed:
+            self._lists += needed.lists
+        except Exception:
+            if not self._lists:  # else it may come of what these are not yet
+                raise
+
+    def check(self) -> None:
+        """Begin again where there are any.
+
+        Raises:
+            NeedsRuntimeList: there are.
+        """
+        if self._lists:
+            raise NeedsRuntimeList(*self._lists)
 
 
 class NeedsMade(NeedsRuntimeList):
@@ -40,7 +71,7 @@ class NeedsMade(NeedsRuntimeList):
     """
 
     def __init__(self, value: Any, error: Exception) -> None:
-        super().__init__([])
+        super().__init__()
         self.value, self.error = value, error
 
 

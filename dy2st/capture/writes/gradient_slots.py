@@ -5,7 +5,7 @@ The program writes the tensor itself where it runs: this is only what is known o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -16,6 +16,8 @@ ACTS_FOR_USER = False
 
 
 _LEAF = "_dy2st_leaf"
+_SPARSE = ("sparse", "sparse_grad")
+"""The names by which operations are told to give a sparse gradient."""
 Start = Any
 """Where a walk through autograd's graph begins: a node of it, a leaf, or ``None`` for a tensor that requires no gradient."""
 
@@ -42,12 +44,14 @@ class Gradients:
             graph: for each way where the histories begin.
         hook_checks: for each hook of a tensor that is a function of Python, what raises where it must not run in a backward pass of
             the program.
+        sparse: the tensors that operations give sparse gradients.
         leaves: tensors that the program has made leaves of autograd's graph, or has told to keep their gradient, in order.
     """
 
     def __init__(self) -> None:
         self._slots: dict[int, GradientSlot] = {}
         self.hook_checks: list[Callable[[], Any]] = []
+        self.sparse: list[torch.Tensor] = []
         self.leaves: dict[int, torch.Tensor] = {}
         self.ways: dict[int, tuple[torch.Tensor, list[list[Start]]]] = {}
 
@@ -60,6 +64,16 @@ class Gradients:
                 with torch._C.DisableTorchFunction():
                     slot.value = tensor.grad
         return AttributePlace(slot, "value")
+
+    def note_sparse(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Note an operation that gives its first operand a sparse gradient."""
+        given = dict(zip((argument.name for argument in func._schema.arguments), args)) | dict(kwargs)
+        if any(given.get(name) is True for name in _SPARSE) and args and args[0].requires_grad:
+            self.sparse.append(args[0])
+
+    def gives_sparse(self, tensors: Collection[torch.Tensor]) -> bool:
+        """Tell whether one of some abstract values may have a sparse gradient."""
+        return any(not tensor.is_leaf or any(tensor is one for one in tensors) for tensor in self.sparse)
 
     def note_leaf(self, tensor: torch.Tensor) -> None:
         """Note that a backward pass may give a tensor a gradient that the program makes."""

@@ -74,10 +74,11 @@ def children(value: Any) -> tuple[Sequence[Any], Callable[[tuple[Structure, ...]
 
 def _of_dict(value: Any) -> tuple[Sequence[Any], Callable[[tuple[Structure, ...]], Structure]]:
     kind = type(value)
-    if kind is collections.OrderedDict and vars(value):  # what state_dict() gives
-        names = tuple(vars(value))
-        return [dict(value.items()), *vars(value).values()], lambda items: HolderOf(kind, names, items)
     keys = tuple(value)
+    if kind is collections.OrderedDict and vars(value):  # what state_dict() gives
+        names, count = tuple(vars(value)), len(keys)
+        parts = [*value.values(), *vars(value).values()]
+        return parts, lambda items: HolderOf(kind, names, (DictOf(keys, items[:count]), *items[count:]))
     return list(value.values()), lambda items: DictOf(keys, items, kind)
 
 
