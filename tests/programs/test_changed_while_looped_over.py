@@ -362,3 +362,37 @@ def test_iterators_that_are_older_than_a_change_are_refused():
 
     with pytest.raises(dy2st.CaptureError, match="since the iterator was made"):
         dy2st.to_static(goes_on)({"a": 0, "b": 1}, VALUES[0])
+
+
+def counts_what_may_be_there(t, x):
+    if x > 1:
+        t["new"] = x + 1
+    count, total = 0, x
+    for key, value in t.items():
+        count += len(key)
+        total = total + value
+    for value in t.values():
+        count, total = count + 1, total + value
+    return count, total
+
+
+def counts_in_a_function_of_its_own(t, x):
+    count = 0
+
+    def note(value):
+        nonlocal count
+        count += 1
+        return value
+
+    if x > 1:
+        t["new"] = x + 1
+    for value in t.values():
+        x = x + note(value)
+        if x > 4:
+            break
+    return count, x
+
+
+@pytest.mark.parametrize("function", [counts_what_may_be_there, counts_in_a_function_of_its_own])
+def test_variables_of_loops_over_items_that_may_be_there(function):
+    check(function, lambda: {"a": 0, "b": 1})

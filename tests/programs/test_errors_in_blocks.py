@@ -540,7 +540,7 @@ def test_errors_of_the_capture_are_not_caught():
 def test_errors_of_abstract_values_come_out_at_capture():
     def repeat(x):
         if x.sum() > 0:
-            return x * len("abc".ljust(int(x[0])))
+            return x * len(b"abc".ljust(int(x[0])))
         return x
 
     def library(x):

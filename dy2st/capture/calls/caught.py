@@ -20,6 +20,7 @@ from dy2st.capture.raising import rests
 from dy2st.capture.raising.departures import Attempt
 from dy2st.capture.raising.unwinding import Suppress
 from dy2st.capture.session.session import current
+from dy2st.capture.writes.places import Around
 
 
 def capture_with(manager: Any, body: Any, live: Sequence[str], caught: Sequence[str]) -> None:
@@ -51,11 +52,12 @@ def capture_with(manager: Any, body: Any, live: Sequence[str], caught: Sequence[
         rests.go_on(session, cells)
 
 
-class _Entered:
+class _Entered(Around):
     """The body of a ``with`` statement, whose manager gives nothing."""
 
     def __init__(self, body: Any) -> None:
-        self.body, self.__code__, self.__closure__ = body, body.__code__, body.__closure__
+        super().__init__(body)
+        self.body = body
 
     def __call__(self) -> None:
         self.body(None)

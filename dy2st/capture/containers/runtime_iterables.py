@@ -35,6 +35,7 @@ from dy2st.capture.values.abstract_arrays import AbstractArray
 from dy2st.capture.values.abstract_objects import AbstractDeque, AbstractSet, AbstractTable, contents, representing
 from dy2st.capture.values.dict_views import of_one
 from dy2st.capture.values.symbolic import Undefined, may_be_undefined
+from dy2st.capture.writes.places import Around
 from dy2st_runtime.primitives import scalars
 
 
@@ -184,7 +185,7 @@ def of_program(session: Session, iterable: Any) -> RuntimeIterable | None:
     return RuntimeIterable(items.length, lambda k: (start + k, items.at(k)), f"enumerate of {items.what}", items.end, items.more)
 
 
-class _OfKeys:
+class _OfKeys(Around):
     """The body of a loop over values or items, for each key.
 
     Args:
@@ -195,7 +196,7 @@ class _OfKeys:
 
     def __init__(self, table: dict[Any, Any], name: str, body: Any) -> None:
         self._table, self._name, self._body = table, name, body
-        self.__code__, self.__closure__ = body.__code__, body.__closure__
+        super().__init__(body)
 
     def __call__(self, key: Any) -> None:
         """Run the body with what is there now."""
@@ -205,7 +206,7 @@ class _OfKeys:
         self._body(value if self._name == "values" else (key, value))
 
 
-class Watched:
+class Watched(Around):
     """The steps through the keys of a dict, or the members of a set, that iterations may take out and put in.
 
     Python says where a loop goes on that there are more or fewer than before, or others. Here each iteration looks first.
@@ -224,7 +225,7 @@ class Watched:
         self._items, self._before = iter(self._keys), self._state()
         self._count = optional.length(session, self._table)
         self._has_ended = False
-        self.__code__, self.__closure__ = body.__code__, body.__closure__
+        super().__init__(body)
 
     def __iter__(self) -> Watched:
         return self
@@ -335,7 +336,7 @@ def is_watchable(iterable: Any, body: Any) -> bool:
     return isinstance(iterable, (dict, AbstractSet)) and not has_own(iterable, "__iter__") and hasattr(body, "__code__")
 
 
-class WatchedDeque:
+class WatchedDeque(Around):
     """The body of a loop over a deque.
 
     Args:
@@ -347,7 +348,7 @@ class WatchedDeque:
     def __init__(self, session: Session, shown: AbstractDeque, body: Any) -> None:
         self._session, self._shown, self._body = session, shown, body
         self._count = self._length()
-        self.__code__, self.__closure__ = body.__code__, body.__closure__
+        super().__init__(body)
 
     def __call__(self, item: Any) -> None:
         """Run the body for an item."""

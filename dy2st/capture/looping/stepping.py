@@ -22,7 +22,7 @@ from dy2st.capture.looping.loop import capture_loop
 from dy2st.capture.session.session import Session
 from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.signals import Refused
-from dy2st.capture.writes.places import CellPlace
+from dy2st.capture.writes.places import Around, CellPlace
 
 DECIDED: Any = object()
 """What :func:`step` gives where a tensor decides whether there is a further item."""
@@ -80,11 +80,12 @@ def capture_steps(session: Session, iterator: Any, body: Any, live: Sequence[str
     capture_loop(session, True, again, iteration, cells, (*live, "going"))
 
 
-class _Use:
+class _Use(Around):
     """The body of the loop as a branch, which shares the cells of the body."""
 
     def __init__(self, body: Any, item: Callable[[], Any]) -> None:
-        self.body, self.item, self.__code__, self.__closure__ = body, item, body.__code__, body.__closure__
+        super().__init__(body)
+        self.body, self.item = body, item
 
     def __call__(self) -> None:
         self.body(self.item())

@@ -21,7 +21,7 @@ from dy2st.capture.looping.positions import capture_positions, nothing
 from dy2st.capture.raising import rests
 from dy2st.capture.session.session import Session, need
 from dy2st.capture.values.kinds import is_symbolic
-from dy2st.capture.writes.places import Place
+from dy2st.capture.writes.places import Around, Place
 
 _UNROLL_LIMIT = 4096
 """How many items are taken from an iterator, which may be endless, to be skipped once its loop has been left."""
@@ -51,13 +51,12 @@ def over_steps(session: Session, rest: Rest, body: Any, live: Sequence[str], tes
     rests.go_on(session, ())
 
 
-class Flat:
+class Flat(Around):
     """The body of a loop; what follows an iteration does not stand in a rest of the iteration."""
 
     def __init__(self, session: Session, body: Any, live: Sequence[str]) -> None:
+        super().__init__(body)
         self.session, self.body, self.live = session, body, live
-        if hasattr(body, "__code__"):
-            self.__code__, self.__closure__ = body.__code__, body.__closure__
 
     def __call__(self, item: Any) -> Any:
         return rests.flat(self.session, lambda: self.body(item), self.live, join)
@@ -217,12 +216,12 @@ def _endless(session: Session) -> errors.CaptureError:
 _UNTAKEN: Any = object()
 
 
-class _Iteration:
+class _Iteration(Around):
     """One iteration as a branch, which shares the cells of the body; the item is taken once, however often it is captured."""
 
     def __init__(self, iterator: Any, body: Any, item: Any = _UNTAKEN) -> None:
+        super().__init__(body)
         self.iterator, self.body, self.item = iterator, body, item
-        self.__code__, self.__closure__ = body.__code__, body.__closure__
 
     def __call__(self) -> None:
         if self.item is _UNTAKEN:

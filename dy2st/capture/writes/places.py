@@ -172,6 +172,18 @@ class RankedOrder:
 Place = CellPlace | AttributePlace | ItemPlace | ContentsPlace
 
 
+class Around:
+    """Something that is called in the place of a block function, whose variables it shares.
+
+    Args:
+        body: the block function, or another of these; a function of Python's own shares none.
+    """
+
+    def __init__(self, body: Any) -> None:
+        if hasattr(body, "__code__"):
+            self.__code__, self.__closure__ = body.__code__, body.__closure__
+
+
 def cells_of(*functions: FunctionType) -> list[CellPlace]:
     """Return the variables that block functions share with the code around them."""
     results: dict[int, CellPlace] = {}
@@ -187,11 +199,11 @@ def cells_of(*functions: FunctionType) -> list[CellPlace]:
     return list(results.values())
 
 
-def _functions_in(value: Any, levels: int) -> list[FunctionType]:
+def _functions_in(value: Any, levels: int) -> list[Any]:
     """Return the functions that a variable holds: itself one, or the operands of an operator, in tuples and lists."""
     if type(value) in (tuple, list):
         return [function for item in value for function in _functions_in(item, levels - 1)] if levels else []
-    return [value] if isinstance(value, FunctionType) else []
+    return [value] if isinstance(value, (FunctionType, Around)) and hasattr(value, "__code__") else []
 
 
 def cell_value(cell: CellType) -> Any:
