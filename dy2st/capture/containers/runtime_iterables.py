@@ -232,7 +232,8 @@ class Watched(Around):
 
     def __next__(self) -> Any:
         item = next(self._items, _LAST)
-        if item is _LAST and (self._has_ended or self._state() == self._before):
+        sees_end = self._has_ended or isinstance(self._table, collections.OrderedDict)  # that knows the next key one step ahead
+        if item is _LAST and (sees_end or self._state() == self._before):
             raise StopIteration
         self._has_ended = item is _LAST
         return item
@@ -289,7 +290,8 @@ class Watched(Around):
             )
         if condition is not True:
             message = f"a loop over a {kind} went on after it had taken keys out and put some in; loop over a copy: list(table)"
-            check(self._session, condition, errors.TableError, message)
+            here = self._session.here()
+            check(self._session, condition, errors.TableError, message if here is None else f"{message}\n{here.render()}")
 
     def _is_in_order(self) -> Any:
         """Tell whether the keys that the loop goes over come one after the other as they did."""

@@ -28,7 +28,10 @@ _DICT = {
     "take": ["{o}.pop('{k}', None)", "{o}.clear()", "if '{k}' in {o}: del {o}['{k}']", "if {o}: {o}.popitem()", "{o} = dict({o})"],
     "ask": ["list({o})", "[*{o}.values()]", "next(iter({o}), None)", "'{k}' in {o}", "dict({o})", "[*{o}.items()]", "[k + 'z' for k in {o}]",
             "sorted({o}.keys() - {{'{k}': 1}})", "sorted({o}.keys() & ['{k}', 'c'])", "{o}.keys() <= {{'{k}', 'a'}}",
-            "{o}.keys().isdisjoint(['{k}'])"],
+            "{o}.keys().isdisjoint(['{k}'])", "next(iter({o}.values()), None)", "next(iter({o}.items()), '{k}')"],
+    "walk": ["for key in {o}", "for key, z in {o}.items()", "for key, z in {o}.items()", "for z in {o}.values()", "for key in {o}.keys()",
+             "for key in list({o})", "for key, z in enumerate({o}.values())"],
+    "step": ["{o}.pop(key, None)", "{o}['{k}'] = {v}", "{o}[key] = {v}", "{o}[key] = {o}.pop(key, 0)", "y = y + len({o})", "{o}.pop('{k}', None)"],
 }  # fmt: skip
 _KINDS = {
     "dict": ("{}", _DICT),
@@ -47,6 +50,8 @@ _KINDS = {
             "write": ["{o}.{k} = {v}", "setattr({o}, '{k}', {v})"],
             "take": ["if hasattr({o}, '{k}'): del {o}.{k}", "{o}.__dict__.pop('{k}', None)"],
             "ask": ["list(vars({o}))", "list({o}.__dict__.values())", "getattr({o}, '{k}', 0)", "[*vars({o}).items()]"],
+            "walk": ["for key in vars({o})", "for key, z in vars({o}).items()", "for key in list({o}.__dict__)"],
+            "step": ["{o}.{k} = {v}", "setattr({o}, key, {v})", "y = y + 1", "delattr({o}, key)"],
         },
     ),
 }
@@ -84,6 +89,8 @@ class _Writer:
             return text + (f"\nelse:\n{textwrap.indent(self.block(depth - 1), '    ')}" if self.choices.chance(50) else "")
         if depth and form == 2:
             return self.loop(depth)
+        if depth and form == 8 and self.choices.chance(50):
+            return self.walk()
         if form == 3:
             return f"if {self.test()}:\n{textwrap.indent(self.filled('take'), '    ')}"
         if form <= 5:
@@ -99,6 +106,16 @@ class _Writer:
             body += f"\nif {self.test()}:\n    {self.choices.pick(['break', 'continue'])}\n{self.filled('write')}"
         self._loops -= 1
         return f"for {name} in range({self.choices.pick(['int(n)', 'n', '2'])}):\n{textwrap.indent(body, '    ')}"
+
+    def walk(self) -> str:
+        """A loop over a container, which an iteration may change before it leaves the loop, or goes on."""
+        place, key = self.choices.pick(self.places), self.choices.pick("abcd")
+        head, step = (self.choices.pick(self.forms[role]).format(o=place, k=key, v="x + 1") for role in ("walk", "step"))
+        names = head.removeprefix("for ").split(" in ")[0]
+        step = step if "key" in names or "key" not in step else "y = y - z"
+        test = self.choices.pick([self.test(), "z.sum() > y.sum()" if "z" in names else self.test(), "len(seen) < 3"])
+        end = self.choices.pick(["", "\n    break", "\n    break", "\n    continue"])
+        return f"{head}:\n    seen.append(({names},))\n    if {test}:\n        {step}{textwrap.indent(end, '    ')}"
 
     def program(self) -> Program:
         """A program and its calls."""
