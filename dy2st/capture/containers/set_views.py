@@ -16,7 +16,7 @@ from dy2st.capture.branching.optional import RuntimeView
 from dy2st.capture.session.session import Session
 from dy2st.capture.values.abstract_objects import AbstractSet, AbstractTable
 from dy2st.capture.values.dict_views import is_view, name_of
-from dy2st.capture.values.symbolic import TaggedUnion
+from dy2st.capture.values.symbolic import TaggedUnion, options_of
 from dy2st.capture.values.texts import Text
 
 _OPERATORS: dict[Callable[[Any, Any], Any], Callable[[Any, Any], Any]] = {
@@ -43,7 +43,8 @@ def is_set(value: Any) -> bool:
 def takes(function: Callable[[Any, Any], Any], left: Any, right: Any) -> bool:
     """Tell whether an operator is one of sets, of which one is a view."""
     sides = (left, right)
-    return function in _OPERATORS and any(map(is_set, sides)) and all(_is_taken(side) for side in sides)
+    is_of_sets = function in _OPERATORS and any(is_set(option) for side in sides for option in options_of(side))
+    return is_of_sets and all(map(_is_taken, sides))
 
 
 def _is_taken(value: Any) -> bool:
