@@ -17,7 +17,7 @@ import gc
 import itertools
 import operator
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -222,7 +222,7 @@ class Watched(Around):
         self._session, self._body, self._is_set = session, body, isinstance(whole, AbstractSet)
         self._table: dict[Any, Any] = whole.table if self._is_set else whole
         self._keys = list(iterable)
-        self._items, self._before = iter(self._keys), self._state()
+        self._items, self._before, self._seen = iter(self._keys), self._state(), self._contents()
         self._count = optional.length(session, self._table)
         self._has_ended = False
         super().__init__(body)
@@ -233,7 +233,7 @@ class Watched(Around):
     def __next__(self) -> Any:
         item = next(self._items, _LAST)
         sees_end = self._has_ended or isinstance(self._table, collections.OrderedDict)  # that knows the next key one step ahead
-        if item is _LAST and (sees_end or self._state() == self._before):
+        if item is _LAST and (sees_end or self._is_unchanged()):
             raise StopIteration
         self._has_ended = item is _LAST
         return item
@@ -250,16 +250,29 @@ class Watched(Around):
         presence = {key: may_be_undefined(value) for key, value in parts if not isinstance(value, Undefined)}
         return presence, list(presence), self._session.blocks.key_orders.changes
 
+    def _contents(self) -> tuple[list[Any], int]:
+        """Return all keys and values, and how often the order was put: quicker to compare than what they say."""
+        return [*dict.keys(self._table), *dict.values(self._table)], self._session.blocks.key_orders.changes
+
+    def _is_unchanged(self) -> bool:
+        """Tell whether the same keys are there as before the loop, in the same order."""
+        now, seen = self._contents(), self._seen
+        if now[1] == seen[1] and len(now[0]) == len(seen[0]) and all(map(operator.is_, now[0], seen[0])):
+            return True
+        is_unchanged = self._state() == self._before
+        if is_unchanged:
+            self._seen = now  # values that have been replaced are looked at once
+        return is_unchanged
+
     def _check(self) -> None:
         """Raise what Python raises, or have the program do so.
 
         Raises:
             CaptureError: Python goes on with some of the keys that came in the place of others.
         """
-        now = self._state()
-        if now == self._before:
+        if self._is_unchanged():
             return
-        presence, before = now[0], self._before[0]
+        presence, before = self._state()[0], self._before[0]
         is_ordered = isinstance(self._table, collections.OrderedDict)
         if presence != before:
             words = "Set changed size during iteration" if self._is_set else "dictionary changed size during iteration"
@@ -304,12 +317,17 @@ class Watched(Around):
         return _all(self._session, steps)
 
 
+def conjunction(session: Session, conditions: Sequence[Any]) -> Any:
+    """Return whether all of some conditions hold that are known only at run time."""
+    return functools.reduce(lambda a, b: session.number(scalars.logical_and, (a, b), "bool"), conditions)
+
+
 def _all(session: Session, conditions: list[Any]) -> Any:
     """Return whether all conditions hold, of which some are known only at run time."""
     unknown = [condition for condition in conditions if not isinstance(condition, bool)]
     if not all(condition for condition in conditions if isinstance(condition, bool)):
         return False
-    return functools.reduce(lambda a, b: session.number(scalars.logical_and, (a, b), "bool"), unknown) if unknown else True
+    return conjunction(session, unknown) if unknown else True
 
 
 _GONE = Undefined("", KeyError, ())

@@ -22,6 +22,7 @@ from dy2st.capture.containers.runtime_iterables import (
     Watched,
     as_it_is,
     as_runtime,
+    conjunction,
     is_watchable,
     iterator_of,
     of_program,
@@ -272,8 +273,7 @@ def zip_(*iterables: Any, strict: bool = False) -> Any:
     parts = [part or _Part(session, by_position(session, iterable)) for part, iterable in zip(given, iterables)]
 
     def more(k: Any) -> Any:
-        results = [part.more(k) for part in parts]
-        return functools.reduce(lambda a, b: session.number(scalars.logical_and, (a, b), "bool"), results)
+        return conjunction(session, [part.more(k) for part in parts])
 
     def length() -> Any:
         return session.number(scalars.minimum, [part.items.length() for part in parts], "int")
