@@ -61,7 +61,7 @@ def check(session: Session, owner: Any, name: str) -> None:
     """
     if name not in {*_OF_ANY, *_OF_TWO}:
         return
-    if optional.has_optional(owner) or session.blocks.key_orders.asks(owner) is not None:
+    if optional.is_unsure(session, owner):
         raise errors.CaptureError(
             f"{type(owner).__name__}.{name}() is called by its name where a tensor decides what is in the container",
             session.here(),

@@ -43,7 +43,7 @@ def behind_proxy(session: Session, value: Any) -> Any:
     table = _shown(value)
     if table is value or not isinstance(table, dict):
         return value
-    return table if has_optional(table) or session.blocks.key_orders.asks(table) is not None else value
+    return table if is_unsure(session, table) else value
 
 
 def _shown(value: Any) -> Any:
@@ -57,6 +57,11 @@ def has_optional(value: Any) -> bool:
     if isinstance(value, AbstractSet):
         value = value.table
     return isinstance(value, dict) and any(map(may_be_undefined, dict.values(value)))
+
+
+def is_unsure(session: Session, table: Any) -> bool:
+    """Tell whether a tensor decides which keys a dict or set has, or in which order."""
+    return has_optional(table) or session.blocks.key_orders.asks(table) is not None
 
 
 def is_open(value: Any, *methods: str) -> bool:

@@ -232,9 +232,7 @@ def _shown_by_program(session: Session, value: Any) -> Any:
         if known is None:
             return value
         table, name = known
-    if has_own(table, "__iter__") or not (optional.has_optional(table) or session.blocks.key_orders.asks(table) is not None):
-        return value
-    return optional.view(table, name)
+    return value if has_own(table, "__iter__") or not optional.is_unsure(session, table) else optional.view(table, name)
 
 
 def _kind_of_iterator(value: Any) -> type:

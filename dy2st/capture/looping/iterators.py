@@ -157,7 +157,7 @@ def _check_unchanged(session: Session, iterator: Any) -> None:
         CaptureError: it has.
     """
     for table in gc.get_referents(iterator):
-        if isinstance(table, dict) and (optional.has_optional(table) or session.blocks.key_orders.asks(table) is not None):
+        if isinstance(table, dict) and optional.is_unsure(session, table):
             raise errors.CaptureError(
                 "this takes items from a dict of which a tensor has decided the keys, or their order, since the iterator was made",
                 session.here(),

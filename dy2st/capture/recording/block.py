@@ -230,12 +230,14 @@ class BlockBuilder:
 
     def call_first(self, target: Any, args: tuple[Any, ...], value: Any) -> None:
         """Record an operation that cannot fail in front of all others, whatever is taken back of these."""
-        before = set(self.graph.nodes)
         arguments = tuple(self.argument(a) for a in args)
         first = next((node for node in self.graph.nodes if node.op != "placeholder"), self.graph._root)
+        last_before = first.prev
         with self.graph.inserting_before(first):
             self.bind(value, self._node(target, arguments, {}))
-        self._first |= {node for node in self.graph.nodes if node not in before}
+        while (made := first.prev) is not last_before:
+            self._first.add(made)
+            first = made
 
     def call_raw(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> fx.Node:
         """Record an operation whose arguments are nodes already."""

@@ -5,6 +5,7 @@ The program writes the tensor itself where it runs: this is only what is known o
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,15 @@ ACTS_FOR_USER = False
 _LEAF = "_dy2st_leaf"
 _SPARSE = ("sparse", "sparse_grad")
 """The names by which operations are told to give a sparse gradient."""
+
+
+@functools.cache
+def _place_of_sparse(func: Any) -> tuple[int, str]:
+    """Return the position and the name of the argument by which an operator is told to; no name where there is none."""
+    names = [argument.name for argument in func._schema.arguments]
+    return next(((place, name) for place, name in enumerate(names) if name in _SPARSE), (0, ""))
+
+
 Start = Any
 """Where a walk through autograd's graph begins: a node of it, a leaf, or ``None`` for a tensor that requires no gradient."""
 
@@ -67,8 +77,9 @@ class Gradients:
 
     def note_sparse(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """Note an operation that gives its first operand a sparse gradient."""
-        given = dict(zip((argument.name for argument in func._schema.arguments), args)) | dict(kwargs)
-        if any(given.get(name) is True for name in _SPARSE) and args and args[0].requires_grad:
+        place, name = _place_of_sparse(func)
+        is_sparse = bool(name) and (args[place] if place < len(args) else kwargs.get(name)) is True
+        if is_sparse and args[0].requires_grad:
             self.sparse.append(args[0])
 
     def gives_sparse(self, tensors: Collection[torch.Tensor]) -> bool:
