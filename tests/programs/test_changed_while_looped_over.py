@@ -138,11 +138,14 @@ def test_sets(function):
     check(function, lambda: {0, 1, 2})
 
 
-@pytest.mark.parametrize("limit", [None, 3])
 @pytest.mark.parametrize("function", OF_DEQUES)
-def test_deques(function, limit):
-    if function is not appends or limit is None:
-        check(function, lambda: collections.deque([0, 1, 2], limit))
+def test_deques(function):
+    check(function, lambda: collections.deque([0, 1, 2]))
+
+
+@pytest.mark.parametrize("function", [removes_one, pushes_one])
+def test_full_deques(function):
+    check(function, lambda: collections.deque([0, 1, 2], 3))
 
 
 def takes_out_an_item_and_leaves(t, x):

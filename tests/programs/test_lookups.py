@@ -33,6 +33,20 @@ def test_get_returns_the_item_or_the_default() -> None:
     agree(f, CALLS)
 
 
+def test_what_a_lookup_gives_is_there() -> None:
+    def f(x: Any, n: Any) -> Any:
+        table, rows = {1: x * 2}, torch.zeros(4, 2)
+        table.pop(n.item() - 2, None)
+        rows[abs(n.item())] = table.get(n.item(), x)
+        try:
+            rows[3] = table[n.item()]
+        except KeyError:
+            rows[3] = -x
+        return rows
+
+    agree(f, CALLS)
+
+
 def test_counter_has_zero_of_what_is_missing() -> None:
     def f(x: Any, n: Any) -> Any:
         counts = collections.Counter([0, 0, 1])

@@ -453,3 +453,20 @@ def test_threads_that_call_one_module_leave_all_keys():
     for thread in threads:
         thread.join()
     assert results == [1] * 40
+
+
+class Bins(Base):
+    def __init__(self):
+        super().__init__()
+        self.counts, self.lists = Counter(), defaultdict(list)
+
+    def forward(self, x):
+        n = int(x[0])
+        self.counts[f"bin{n % 3}"] += 1
+        self.counts[f"{n > 4}", n & 1] += 2
+        self.lists["row%d" % (n // 4)] += [n]
+        return self.counts[f"bin{n % 2}"]
+
+
+def test_texts_of_numbers_that_are_one_of_few_as_keys():
+    compare(Bins, XS)

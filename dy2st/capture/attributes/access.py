@@ -215,9 +215,7 @@ def _item_or_default(session: Session, table: Any, key: Any, value: Any) -> Any:
 def item_or_put(session: Session, table: Any, key: Any, make: Callable[[], Any]) -> Any:
     """Return the item of a dict under a key; where none is there, one is made and put in."""
     if lookup.is_runtime(key):  # one of those that are there
-        return lookup.find(
-            session, table, key, lambda known: dict.__getitem__(table, known), lambda: _refuse_new(session, table, key)
-        )
+        return lookup.find(session, table, key, lambda known: lookup.held(table, known), lambda: _refuse_new(session, table, key))
     result = dict.get(table, key, MISSING)
     there = result is not MISSING and unions.presence(result)
     if there is True:

@@ -70,7 +70,13 @@ def over_all(session: Session, keys: Sequence[Any], use: Callable[[list[Any]], A
 def is_any(session: Session, key: Any) -> bool:
     """Tell whether a key may be any number or text, or part of it may."""
     parts = [] if type(key) in _PLAIN else [part for part in _all(key, _OPEN) if not isinstance(part, (TaggedUnion, torch.SymBool))]
-    return any(not isinstance(part, torch.SymInt) or session.shapes.possible(part.node.expr) is None for part in parts)
+    return any(_is_any(session, part) for part in parts)
+
+
+def _is_any(session: Session, part: Any) -> bool:
+    if isinstance(part, Text):  # its parts are looked at by themselves
+        return not any(is_open(inner) for inner in _parts(part))
+    return not isinstance(part, torch.SymInt) or session.shapes.possible(part.node.expr) is None
 
 
 def refused(session: Session, key: Any, what: str) -> errors.DataDependentError:

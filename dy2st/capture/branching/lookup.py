@@ -18,7 +18,7 @@ from dy2st.capture.objects import table_sites
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session
 from dy2st.capture.values.kinds import is_number
-from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, may_be_undefined
 from dy2st.capture.values.texts import Text
 
 MAPPINGS = (dict, types.MappingProxyType)
@@ -70,12 +70,18 @@ def item(session: Session, table: Any, key: Any) -> Any:
             fix="use .get(key, default), give it all the keys before as a dict, or keep a list with an item for each number",
         )
         table_sites.require(session, table, error)
-    return find(session, table, key, lambda known: table[known], missing)
+    return find(session, table, key, lambda known: held(table, known), missing)
 
 
 def get(session: Session, table: Any, key: Any, default: Any = None) -> Any:
     """Return ``table.get(key, default)``."""
-    return find(session, table, key, lambda known: table[known], lambda: default)
+    return find(session, table, key, lambda known: held(table, known), lambda: default)
+
+
+def held(table: Any, key: Any) -> Any:
+    """Return what is under a key that is there, on this way."""
+    value = table[key]
+    return value.without_unbound() if may_be_undefined(value) else value
 
 
 def presence(session: Session, table: Any, key: Any) -> Any:
@@ -114,7 +120,9 @@ def normalized(session: Session, table: Any, key: Any) -> Any:
         return tensor_keys.over(session, table, key, lambda one: _there(table, one))
 
     def normalize(one: Any) -> Any:
-        if hasattr(type(table), "__missing__") and is_runtime(one):
+        if hasattr(type(table), "__missing__"):
+            if not is_runtime(one):
+                return Known(one)  # what is not there is made
             what = f"is looked up in a {type(table).__name__}, which has an item for each"
             table_sites.require(session, table, keys.refused(session, one, what))
         return find(session, table, one, Known, lambda: _raise(KeyError(one)))

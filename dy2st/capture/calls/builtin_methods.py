@@ -18,6 +18,7 @@ from dy2st.capture.branching import keys, optional
 from dy2st.capture.calls.container_methods import CONTAINERS, call_container
 from dy2st.capture.collections import ordering, sets, tables
 from dy2st.capture.containers import lists, ranges, set_views
+from dy2st.capture.environment import written_out
 from dy2st.capture.library import (
     handler_of,
     surroundings_method,
@@ -127,10 +128,16 @@ def _connected(session: Session, separator: str, items: Any) -> Any:
     return text.connected(separator, iteration.collected(items))
 
 
+def _translated(session: Session, value: str, table: Any) -> Any:
+    is_known = not isinstance(table, dict) or all(isinstance(piece, (str, int, type(None))) for piece in dict.values(table))
+    return value.translate(table) if is_known else session.call(written_out.translated, value, table)
+
+
 _STRING_METHODS: dict[str, Callable[..., Any]] = {
     "format": lambda session, template, *args, **kwargs: text.formatted(session, template, args, kwargs),
     "format_map": lambda session, template, mapping: text.formatted(session, template, (), mapping),
     "join": _connected,
+    "translate": _translated,
 }
 """What strings do with values that they get."""
 

@@ -31,6 +31,7 @@ from dy2st.capture.calls import autograd_functions, cached_functions, managers, 
 from dy2st.capture.calls.builtin_methods import call_builtin_method, call_wrapper
 from dy2st.capture.collections import deques, made_tables, sets, tables
 from dy2st.capture.collections.tables import FAMILY
+from dy2st.capture.containers.watching import stepped
 from dy2st.capture.diagnostics.translation import quiet_torch
 from dy2st.capture.diagnostics.user_frames import starts_function
 from dy2st.capture.environment import defaults, standard_library
@@ -342,6 +343,8 @@ def _construct(session: Session, kind: type, args: Any, kwargs: Any) -> Any:
     listed = at_once(session, kind, args, kwargs)
     if listed is not None:
         return listed()
+    if kind.__module__ == "itertools":
+        args = tuple(map(stepped, args))
     table = tables.create(session, kind, args, kwargs)
     if table is not None:
         return construction.registered(session, table)

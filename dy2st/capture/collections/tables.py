@@ -188,7 +188,10 @@ def update(session: Session, table: Any, /, *sources: Any, subtracts: bool = Fal
         elif isinstance(table, collections.Counter):
             is_mapping = not isinstance(source, (dict, list, tuple, AbstractTable)) and _is_special(session, dict, source)
             counts = create(session, dict, (source,), {}) if is_mapping else source
-            _count(session, table, counts, -1 if subtracts else 1)
+            if not subtracts and isinstance(counts, (dict, AbstractTable)) and not storage.keys_of(table):
+                _put(session, table, counts)  # an empty one takes the objects themselves
+            else:
+                _count(session, table, counts, -1 if subtracts else 1)
         else:
             _put(session, table, source)
     if isinstance(table, collections.Counter):

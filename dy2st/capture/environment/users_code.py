@@ -30,8 +30,8 @@ CONVERTED_MODULES = (
     "torch.distributions", "torch.nn.modules.batchnorm", "torch.nn.modules.container", "torch.nn.utils.clip_grad", "torch.optim",
     "torch.amp.grad_scaler", "torch.ao.quantization.fake_quantize", "torch.ao.quantization._learnable_fake_quantize",
     "torch.ao.quantization.observer", "torch.ao.quantization.utils", "torch.nn.utils.parametrize", "dy2st.training",
-    "dy2st.capture.library.members_written_out", "dy2st.capture.library.bars_written_out", written_out.__name__,
-    *_TABLES,
+    "dy2st.capture.library.members_written_out", "dy2st.capture.library.bars_written_out",
+    "dy2st.capture.library.steps_written_out", written_out.__name__, *_TABLES,
 )  # fmt: skip
 """Parts of those packages that look at the values of tensors, or call code of the user's: they are converted like user code."""
 

@@ -109,84 +109,16 @@ def note_persistence(module: torch.nn.Module, name: str, is_persistent: bool) ->
         module._non_persistent_buffers_set.add(name)
 
 
-def takewhile(predicate: Callable[[Any], Any], values: Iterable[Any]) -> list[Any]:
-    """Return ``itertools.takewhile``, all at once."""
-    taken = []
-    for value in values:
-        if not predicate(value):
-            break
-        taken.append(value)
-    return taken
-
-
-def dropwhile(predicate: Callable[[Any], Any], values: Iterable[Any]) -> list[Any]:
-    """Return ``itertools.dropwhile``, all at once."""
-    taken = []
-    is_dropping = True
-    for value in values:
-        if is_dropping:
-            if predicate(value):
-                continue
-            is_dropping = False
-        taken.append(value)
-    return taken
-
-
-def filterfalse(predicate: Callable[[Any], Any] | None, values: Iterable[Any]) -> list[Any]:
-    """Return ``itertools.filterfalse``, all at once."""
-    if predicate is None:
-        return [value for value in values if not value]
-    return [value for value in values if not predicate(value)]
-
-
-def compress(values: Iterable[Any], selectors: Iterable[Any]) -> list[Any]:
-    """Return ``itertools.compress``, all at once."""
-    return [value for value, is_selected in zip(values, selectors) if is_selected]
-
-
-def islice(values: Iterable[Any], start: int, stop: int, step: int) -> list[Any]:
-    """Return ``itertools.islice``, all at once."""
-    if stop < 0:
-        raise ValueError("Stop argument for islice() must be None or an integer: 0 <= x <= sys.maxsize.")
-    if start < 0 or step < 1:
-        raise ValueError("Indices for islice() must be None or an integer: 0 <= x <= sys.maxsize.")
-    taken = [value for _, value in zip(range(stop), values)]  # asks for no value after the last
-    return taken[start::step]
-
-
-def repeat(value: Any, times: int) -> list[Any]:
-    """Return ``itertools.repeat``, all at once."""
-    return [value for _ in range(times)]
-
-
-def chain(*many: Iterable[Any]) -> list[Any]:
-    """Return ``itertools.chain``, all at once."""
-    joined: list[Any] = []
-    for values in many:
-        joined = [*joined, *values]
-    return joined
-
-
-def pairwise(values: Iterable[Any]) -> list[tuple[Any, Any]]:
-    """Return ``itertools.pairwise``, all at once."""
-    items = [*values]
-    return [(items[place], items[place + 1]) for place in range(len(items) - 1)]
-
-
-def groupby(values: Iterable[Any], key: Callable[[Any], Any] | None) -> list[tuple[Any, list[Any]]]:
-    """Return the pairs of ``itertools.groupby(values, key)``, with a list for each group."""
-    items = [*values]
-    known = items if key is None else [key(item) for item in items]
-    starts = [place for place in range(len(items)) if place == 0 or not known[place] == known[place - 1]]  # noqa: SIM201
-    return [(known[start], items[start:end]) for start, end in zip(starts, [*starts[1:], len(items)])]
-
-
-def accumulate(values: Iterable[Any], function: Callable[[Any, Any], Any]) -> list[Any]:
-    """Return ``itertools.accumulate``, all at once."""
-    totals: list[Any] = []
-    for value in values:
-        totals.append(function(totals[-1], value) if totals else value)
-    return totals
+def translated(text: str, table: Any) -> str:
+    """Return ``text.translate(table)``."""
+    pieces = []
+    for character in text:
+        piece = table.get(ord(character), character)
+        if isinstance(piece, int):
+            piece = chr(piece)
+        if piece is not None:
+            pieces.append(piece)
+    return "".join(pieces)
 
 
 def total(values: Iterable[Any], start: Any) -> Any:
@@ -194,12 +126,6 @@ def total(values: Iterable[Any], start: Any) -> Any:
     for value in values:
         start = start + value
     return start
-
-
-def product(values: Iterable[Any], others: Iterable[Any]) -> list[tuple[Any, Any]]:
-    """Return ``itertools.product`` of two, all at once."""
-    items = [*others]
-    return [(value, other) for value in values for other in items]
 
 
 def check_character(number: int) -> None:

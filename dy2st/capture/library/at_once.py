@@ -10,21 +10,30 @@ from typing import Any
 import torch
 
 from dy2st import errors
+from dy2st.capture.branching import optional
 from dy2st.capture.containers.ranges import RuntimeRange
 from dy2st.capture.containers.runtime_iterables import as_runtime
-from dy2st.capture.environment import written_out
+from dy2st.capture.environment.users_code import has_own
+from dy2st.capture.library import steps_written_out
+from dy2st.capture.library.registry import handles
+from dy2st.capture.looping import iteration, iterators
 from dy2st.capture.session.session import Session
+from dy2st.capture.values import dict_views
+from dy2st.capture.values.abstract_objects import AbstractSet
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS
 
 _OF_PROGRAM = (torch.Tensor, *SYMBOLIC_NUMBERS)
 _ENDING = (list, tuple, range, dict, set, frozenset, str, torch.Tensor, RuntimeRange)
 """What has an end, and may be gone through before the first item is asked for."""
-_JOINING: dict[Any, Callable[..., Any]] = {
-    itertools.chain: written_out.chain,
-    itertools.product: written_out.product,
-    **({itertools.pairwise: written_out.pairwise} if hasattr(itertools, "pairwise") else {}),
+_WRITTEN_OUT: dict[Any, Callable[..., Any]] = {
+    itertools.chain: steps_written_out.chain,
+    itertools.product: steps_written_out.product,
+    itertools.combinations: steps_written_out.combinations,
+    itertools.combinations_with_replacement: steps_written_out.combinations_with_replacement,
+    **({itertools.pairwise: steps_written_out.pairwise} if hasattr(itertools, "pairwise") else {}),
 }
-_MOST: dict[Any, int] = {itertools.product: 2}
+_SIZED = (itertools.combinations, itertools.combinations_with_replacement, itertools.permutations)
+"""What takes a number beside an iterable."""
 
 
 def at_once(session: Session, kind: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any] | None:
@@ -34,36 +43,88 @@ def at_once(session: Session, kind: type, args: tuple[Any, ...], kwargs: dict[st
         session: the capture.
         kind: the class of the iterator.
         args, kwargs: what it is made of.
+
+    Raises:
+        CaptureError: it cannot be made at once.
     """
-    if kind is itertools.islice and args and any(isinstance(bound, _OF_PROGRAM) for bound in args[1:]):
-        return functools.partial(_islice, session, *args)
+    if kind.__module__ != "itertools":
+        return None
+    args = tuple(decided(session, value) for value in args)
     if kind is itertools.repeat:
         times = kwargs.get("times", args[1] if len(args) > 1 else None)
         given = args[0] if args else kwargs.get("object")
-        return functools.partial(_listed, session, written_out.repeat, given, times) if isinstance(times, _OF_PROGRAM) else None
-    if kind is itertools.groupby and _has_any_length(args[0] if args else kwargs.get("iterable")):
-        return functools.partial(_grouped, session, *args, **kwargs)
-    if kind not in _JOINING or kwargs or not any(map(_has_any_length, args)):
+        return (
+            functools.partial(_listed, session, steps_written_out.repeat, given, times) if isinstance(times, _OF_PROGRAM) else None
+        )
+    is_open = any(map(has_any_length, (*args, *kwargs.values())))
+    if kind is itertools.islice and (is_open or any(isinstance(bound, _OF_PROGRAM) for bound in args[1:])):
+        return functools.partial(_islice, session, *args)
+    if not is_open:
         return None
-    if len(args) > _MOST.get(kind, len(args)) or not all(isinstance(value, _ENDING) or _has_any_length(value) for value in args):
+    if kind is itertools.groupby:
+        return functools.partial(_grouped, session, *args, **kwargs)
+    if kind is itertools.zip_longest:
+        _check_ends(session, kind, args)
+        return functools.partial(_listed, session, steps_written_out.zip_longest, kwargs.get("fillvalue"), *args)
+    if kind in _SIZED and any(isinstance(size, _OF_PROGRAM) for size in args[1:]):
+        raise errors.CaptureError(
+            f"itertools.{kind.__name__}() of a size that is known only at run time", session.here(), fix="write for loops"
+        )
+    if kind is itertools.permutations and len(args) > 1:
+        return functools.partial(_listed, session, steps_written_out.permutations, *args)
+    if kind not in _WRITTEN_OUT or kwargs:
+        raise errors.CaptureError(
+            f"itertools.{kind.__name__}() of an iterable whose length is known only at run time",
+            session.here(),
+            fix="write a for loop",
+        )
+    _check_ends(session, kind, args[:1] if kind in _SIZED else args)
+    return functools.partial(_listed, session, _WRITTEN_OUT[kind], *args)
+
+
+def _check_ends(session: Session, kind: type, args: tuple[Any, ...]) -> None:
+    if not all(isinstance(value, _ENDING) or has_any_length(value) for value in args):
         raise errors.CaptureError(
             f"itertools.{kind.__name__}() of an iterable whose length is known only at run time, and others that may have no end",
             session.here(),
             fix="give it lists, or write for loops",
         )
-    return functools.partial(_listed, session, _JOINING[kind], *args)
 
 
-def _has_any_length(value: Any) -> bool:
+@handles(itertools.tee)
+def _tee(session: Session, iterable: Any, n: int = 2) -> Any:
+    iterable = decided(session, iterable)
+    if not has_any_length(iterable):
+        return itertools.tee(iterators.over(iterable), n)
+    items = iteration.collected(iterable)
+    return tuple(session.call(iter, items) for _ in range(n))
+
+
+@handles(itertools.chain.from_iterable)
+def _chain_from_iterable(session: Session, many: Any) -> Any:
+    return session.call(itertools.chain, *iteration.iterated(decided(session, many)))
+
+
+def decided(session: Session, value: Any) -> Any:
+    """Return a list of the keys of a dict, or of what a view or set gives, of which a tensor decides what is there."""
+    table = (dict_views.of_one(session.places.views, value) or (value, "keys"))[0]
+    is_table = isinstance(table, (dict, AbstractSet, optional.RuntimeView))
+    is_open = is_table and not has_own(table, "__iter__") and (
+        isinstance(table, optional.RuntimeView) or optional.is_unsure(session, table)
+    )  # fmt: skip
+    return iteration.collected(value) if is_open else value
+
+
+def has_any_length(value: Any) -> bool:
     return as_runtime(value) is not None
 
 
 def _grouped(session: Session, iterable: Any, key: Any = None) -> Any:
-    return _listed(session, written_out.groupby, iterable, key)
+    return _listed(session, steps_written_out.groupby, iterable, key)
 
 
 def _islice(session: Session, values: Any, *bounds: Any) -> Any:
-    if not isinstance(values, _ENDING) and not _has_any_length(values):
+    if not isinstance(values, _ENDING) and not has_any_length(values):
         raise errors.CaptureError(
             "itertools.islice() takes as many items of an iterator as a tensor decides",
             session.here(),
@@ -71,10 +132,8 @@ def _islice(session: Session, values: Any, *bounds: Any) -> Any:
         )
     start, stop, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]
     if stop is None:
-        raise errors.CaptureError(
-            "itertools.islice() from a position known only at run time, without an end", session.here(), fix="give it a stop"
-        )
-    return _listed(session, written_out.islice, values, start or 0, stop, 1 if step is None else step)
+        return _listed(session, steps_written_out.islice_from, values, start or 0, 1 if step is None else step)
+    return _listed(session, steps_written_out.islice, values, start or 0, stop, 1 if step is None else step)
 
 
 def _listed(session: Session, function: Callable[..., Any], *args: Any) -> Any:

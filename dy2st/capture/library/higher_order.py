@@ -14,10 +14,12 @@ from torch.utils import _pytree as pytree
 from dy2st import errors
 from dy2st.capture.branching.optional import RuntimeView
 from dy2st.capture.collections import made_tables
-from dy2st.capture.containers.iterables import RuntimeIterable
+from dy2st.capture.containers.iterables import RuntimeIterable, Stream
 from dy2st.capture.containers.ranges import RuntimeRange
 from dy2st.capture.containers.runtime_iterables import as_runtime
 from dy2st.capture.environment import written_out
+from dy2st.capture.library import steps_written_out
+from dy2st.capture.library.at_once import decided, has_any_length
 from dy2st.capture.library.registry import Handler, handles, handles_made_by
 from dy2st.capture.looping import iteration
 from dy2st.capture.looping.truth import truth
@@ -30,6 +32,11 @@ _NOTHING: Any = object()
 
 @handles(functools.reduce)
 def _reduce(session: Session, function: Any, values: Any, initial: Any = _NOTHING) -> Any:
+    values = decided(session, values)
+    if has_any_length(values) and initial is _NOTHING:
+        return session.call(steps_written_out.reduce, function, values)
+    if has_any_length(values):
+        return session.call(steps_written_out.reduce_from, function, values, initial)
     total = initial
     for value in iteration.iterated(values):
         total = value if total is _NOTHING else session.call(function, total, value)
@@ -47,14 +54,17 @@ def _dispatch(session: Session, function: Any, kind: type) -> Any:
 
 
 @handles(itertools.starmap)
-def _starmap(session: Session, function: Any, values: Any) -> Iterator[Any]:
+def _starmap(session: Session, function: Any, values: Any) -> Any:
+    if has_any_length(decided(session, values)) or isinstance(values, Stream):
+        return session.call(iter, session.call(steps_written_out.starmap, function, values))
     return (session.call(function, *iteration.iterated(arguments)) for arguments in iteration.iterated(values))
 
 
 @handles(itertools.accumulate)
 def _accumulate(session: Session, values: Any, func: Any = None, *, initial: Any = None) -> Any:
-    if as_runtime(values) is not None and initial is None:
-        return session.call(iter, session.call(written_out.accumulate, values, func or operator.add))
+    values = decided(session, values)
+    if has_any_length(values) and initial is None:
+        return session.call(iter, session.call(steps_written_out.accumulate, values, func or operator.add))
     return _accumulated(session, iteration.iterated(values), func, initial)
 
 
@@ -70,8 +80,9 @@ def _accumulated(session: Session, values: Any, function: Any, initial: Any) -> 
 
 def _selecting(name: str, select: Any) -> Handler:
     def handle(session: Session, predicate: Any, values: Any) -> Any:
+        values = decided(session, values)
         if _may_decide(values):
-            return session.call(getattr(written_out, name), predicate, values)
+            return session.call(getattr(steps_written_out, name), predicate, values)
 
         def holds(value: Any) -> bool:
             outcome = truth(session, value if predicate is None else session.call(predicate, value))
@@ -94,8 +105,9 @@ for _select in (itertools.takewhile, itertools.dropwhile, itertools.filterfalse)
 
 @handles(itertools.compress)
 def _compress(session: Session, data: Any, selectors: Any) -> Any:
+    data, selectors = decided(session, data), decided(session, selectors)
     if _may_decide(selectors) or _may_decide(data):
-        return session.call(written_out.compress, data, selectors)
+        return session.call(steps_written_out.compress, data, selectors)
     return itertools.compress(iteration.iterated(data), iteration.iterated(selectors))
 
 

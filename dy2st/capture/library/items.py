@@ -18,7 +18,7 @@ from dy2st.capture.branching import optional
 from dy2st.capture.branching.assertions import check
 from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.collections import ordering
-from dy2st.capture.containers import lists, runtime_iterables, tuples, wide_dicts
+from dy2st.capture.containers import lists, runtime_iterables, tuples, watching, wide_dicts
 from dy2st.capture.containers.iterables import Columns, RuntimeIterable, Stream
 from dy2st.capture.environment import written_out
 from dy2st.capture.environment.users_code import has_own
@@ -166,7 +166,8 @@ def _zip(session: Session, *iterables: Any, **kwargs: Any) -> Any:
 
 @handles(reversed)
 def _reversed(session: Session, iterable: Any) -> Any:
-    return runtime_iterables.reversed_(iterable)
+    is_table = isinstance(iterable, (dict, *dict_views.KINDS))
+    return runtime_iterables.reversed_(watching.stepped(iterable) if is_table else iterable)
 
 
 @handles(list, takes_unions=True)
@@ -279,7 +280,7 @@ def _is_plain(iterator: Any) -> bool:
     """Tell whether taking an item of an iterator runs no code of the user's."""
     if isinstance(iterator, (enumerate, zip)):
         return all(map(_is_plain, gc.get_referents(iterator)))
-    return isinstance(iterator, (*_OF_ITEMS, int, tuple, type(None)))
+    return isinstance(iterator, (*_OF_ITEMS, watching.Steps, int, tuple, type(None)))
 
 
 def _first(session: Session, iterator: Stream, default: tuple[Any, ...]) -> Any:

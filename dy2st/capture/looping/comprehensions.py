@@ -16,6 +16,7 @@ from typing import Any
 from dy2st.capture.branching.branch import capture_if
 from dy2st.capture.containers.iterables import Stream
 from dy2st.capture.containers.runtime_iterables import as_runtime
+from dy2st.capture.containers.watching import stepped
 from dy2st.capture.looping import unpacking
 from dy2st.capture.looping.iteration import capture_for
 from dy2st.capture.looping.iterators import over
@@ -75,12 +76,13 @@ def generator(clause: Clause) -> Iterator[Any]:
     if current() is None:
         return iter(new_list(clause))  # a generator that leaves the capture unconsumed
 
-    functions = (clause.element, *clause.conditions)
+    functions, source = (clause.element, *clause.conditions), source_of(clause.iterable)
+    clause = dataclasses.replace(clause, iterable=None)  # a view is not held
 
     def through(item: Any, then: Callable[[Any], Any], live: Sequence[str], test: Any) -> None:
         _give(item, clause, functions, then, live, test)
 
-    result: Stream = representing(Stream, types.GeneratorType)(source_of(clause.iterable), through, clause.bound)
+    result: Stream = representing(Stream, types.GeneratorType)(source, through, clause.bound)
     return result
 
 
@@ -94,7 +96,7 @@ def source_of(iterable: Any) -> Any:
     items = over(iterable)
     if isinstance(items, TaggedUnion):  # one has more items than another: a loop goes through each in its branch
         return iterable
-    return as_runtime(items) or iter(items)
+    return as_runtime(items) or iter(stepped(items))
 
 
 def _give(

@@ -6,7 +6,11 @@ loop of the program: position ``k`` runs from 0, the item is looked up by positi
 
 from __future__ import annotations
 
+import collections.abc
 import functools
+import itertools
+import operator
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,28 +21,20 @@ from dy2st.capture.branching import optional
 from dy2st.capture.branching.assertions import check
 from dy2st.capture.branching.branch import capture_if
 from dy2st.capture.containers import lists, ranges
+from dy2st.capture.containers.changes import conjunction
 from dy2st.capture.containers.iterables import Columns, RuntimeIterable, Stream
-from dy2st.capture.containers.runtime_iterables import (
-    Watched,
-    as_it_is,
-    as_runtime,
-    conjunction,
-    is_watchable,
-    iterator_of,
-    of_program,
-    of_range,
-    watched,
-)
+from dy2st.capture.containers.runtime_iterables import as_it_is, as_runtime, iterator_of, of_range
+from dy2st.capture.containers.watching import Watched, deque_by_position, is_watchable, of_program, stepped, watched
 from dy2st.capture.environment.users_code import has_own
 from dy2st.capture.looping import iterators
 from dy2st.capture.looping.iterators import over
 from dy2st.capture.looping.loop import try_loop
 from dy2st.capture.looping.positions import capture_positions, nothing
-from dy2st.capture.looping.unrolled import Flat, Rest, capture_rest, going_on, guarded, over_steps, rest_of_list
+from dy2st.capture.looping.unrolled import Flat, Rest, at_most, capture_rest, going_on, guarded, over_steps, rest_of_list
 from dy2st.capture.raising import rests
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, current, need
-from dy2st.capture.values.abstract_objects import contents
+from dy2st.capture.values.abstract_objects import AbstractDeque, contents
 from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, TaggedUnion
 from dy2st.capture.writes.places import ItemPlace
@@ -68,8 +64,37 @@ def by_position(session: Session, iterable: Any) -> RuntimeIterable:
         return runtime
     if isinstance(iterable, range):
         return of_range(iterable)
-    items = collected(iterable)
-    return lists.iterable(session, session.lists.of(items) or session.lists.make(items))
+    if type(iterable) is itertools.count:
+        first = next(iterable)
+        difference = next(iterable) - first
+        session.iterators.spend(iterable)  # the program goes on with it
+        return RuntimeIterable(lambda: sys.maxsize, lambda k: first + k * difference, "itertools.count")
+    if type(iterable) is itertools.repeat and not operator.length_hint(iterable):
+        value = next(iterable)
+        return RuntimeIterable(lambda: sys.maxsize, lambda k: value, "itertools.repeat")
+    is_iterator = isinstance(iterable, collections.abc.Iterator) and not isinstance(iterable, Stream)
+    items = collected(at_most(session, iterators.over(iterable)) if is_iterator else iterable)
+    known = session.lists.of(items)
+    return _by_position(session, items) if known is None else lists.iterable(session, known)
+
+
+def _by_position(session: Session, items: list[Any]) -> RuntimeIterable:
+    """Return a list of a known length by position: the program gets one where it is made, and where a block does not see that."""
+
+    def made() -> tuple[Any, RuntimeIterable]:
+        copy = list(items)
+        session.lists.own(copy)
+        return session.builder, lists.iterable(session, session.lists.make(copy))
+
+    seen = made()
+
+    def at(k: Any) -> Any:
+        nonlocal seen
+        if not session.builder.is_inside(seen[0]):
+            seen = made()
+        return seen[1].at(k)
+
+    return RuntimeIterable(lambda: len(items), at, "a list")
 
 
 def collected(iterable: Any) -> list[Any]:
@@ -253,9 +278,8 @@ def enumerate_(iterable: Any, start: Any = 0) -> Any:
     session, iterable = need(), iterators.opened(iterable)
     part = _part(session, iterable)
     if part is None:
-        return (
-            enumerate(over(iterable), start) if not is_symbolic(start) else ((start + k, x) for k, x in enumerate(over(iterable)))
-        )
+        steps = stepped(over(iterable))
+        return enumerate(steps, start) if not is_symbolic(start) else ((start + k, x) for k, x in enumerate(steps))
     items = part.items
     counted = RuntimeIterable(
         items.length, lambda k: (start + k, part.take(k)), f"enumerate of {items.what}", items.end, more=part.more
@@ -269,7 +293,7 @@ def zip_(*iterables: Any, strict: bool = False) -> Any:
     before = [() if strict else iterables[:number] for number in range(len(iterables))]
     given = [_part(session, iterable, others, is_shared=not strict) for iterable, others in zip(iterables, before)]
     if not any(part is not None for part in given):
-        return zip(*(over(iterable) for iterable in iterables), strict=strict)
+        return zip(*(stepped(over(iterable)) for iterable in iterables), strict=strict)
     parts = [part or _Part(session, by_position(session, iterable)) for part, iterable in zip(given, iterables)]
 
     def more(k: Any) -> Any:
@@ -347,6 +371,8 @@ def _part(session: Session, iterable: Any, before: Sequence[Any] = (), *, is_sha
         session.iterators.spend(iterable)  # Python would not have taken all
         return _Part(session, items)
     runtime = as_runtime(iterable)
+    if runtime is not None and isinstance(iterable, AbstractDeque):
+        runtime = deque_by_position(session, iterable, runtime)
     return None if runtime is None else _Part(session, runtime)
 
 

@@ -13,7 +13,8 @@ from typing import Any
 from dy2st import errors
 from dy2st.capture.branching.branch import capture_if, capture_if_exp, join
 from dy2st.capture.containers.iterables import RuntimeIterable
-from dy2st.capture.containers.runtime_iterables import of_program, of_range
+from dy2st.capture.containers.runtime_iterables import of_range
+from dy2st.capture.containers.watching import of_program
 from dy2st.capture.looping import iterators, stepping
 from dy2st.capture.looping.generators import UserGenerator
 from dy2st.capture.looping.loop import try_loop
@@ -128,7 +129,7 @@ def capture_rest(session: Session, rest: Rest, body: Any, live: Sequence[str], t
     if iterators.is_written_by_user(rest.iterator):
         rest.iterator = iter(_remaining(session, rest.iterator))
     elif rest.changed is not None and iterators.reads_nothing_of(rest.iterator, rest.changed):
-        rest.iterator = iter(iterators.quietly(session, rest.iterator, lambda: _at_most(session, rest.iterator)))
+        rest.iterator = iter(iterators.quietly(session, rest.iterator, lambda: at_most(session, rest.iterator)))
     _skip_iterations(session, rest, body, live, test)
 
 
@@ -185,7 +186,7 @@ def rest_of_list(session: Session, items: RuntimeIterable, body: Any, live: Sequ
 def _remaining(session: Session, iterator: Any) -> list[Any]:
     """Return the items that an iterator of the user's still has; what it is then is known only at run time."""
     attempt = session.blocks.begin_attempt([])
-    items = _at_most(session, iterators.over(iterator))
+    items = at_most(session, iterators.over(iterator))
     for write in attempt[0].undo_log.writes().values():
         if getattr(write.place, "owner", None) is not iterator:
             raise errors.CaptureError(
@@ -198,7 +199,12 @@ def _remaining(session: Session, iterator: Any) -> list[Any]:
     return items
 
 
-def _at_most(session: Session, iterator: Any) -> list[Any]:
+def at_most(session: Session, iterator: Any) -> list[Any]:
+    """Return the items that an iterator still has.
+
+    Raises:
+        CaptureError: it has too many, and may be endless.
+    """
     items = list(itertools.islice(iterator, _UNROLL_LIMIT))
     if len(items) == _UNROLL_LIMIT:
         raise _endless(session)
@@ -222,9 +228,16 @@ class _Iteration(Around):
     def __init__(self, iterator: Any, body: Any, item: Any = _UNTAKEN) -> None:
         super().__init__(body)
         self.iterator, self.body, self.item = iterator, body, item
+        self._error: Exception | None = None
 
     def __call__(self) -> None:
+        if self._error is not None:
+            raise self._error
         if self.item is _UNTAKEN:
-            self.item = iterators.quietly(need(), self.iterator, lambda: iterators.step(self.iterator))
+            try:
+                self.item = iterators.quietly(need(), self.iterator, lambda: iterators.step(self.iterator))
+            except Exception as error:
+                self.item, self._error = iterators.END, error  # there is no further item on any way
+                raise
         if self.item is not iterators.END:
             self.body(self.item)

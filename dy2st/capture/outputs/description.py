@@ -139,7 +139,7 @@ class Describer:
         self.session.places.tell_apart(value, (other for _, other in self._numbers.values()))
         if number in self._open:
             return Shared(number, ())
-        if source is not None and dataclasses.is_dataclass(value) and any(map(may_be_undefined, attributes(value).values())):
+        if source is not None and (self.is_record or _lacks_attributes(value)):
             return Shared(number, (Const(type(value)),))  # it is there already; what it has is written to it
         self._open.add(number)
         try:
@@ -473,6 +473,11 @@ def _is_record(value: Any) -> bool:
 def items_of(session: Session, table: Any) -> dict[Any, Any]:
     """Return what is in a dict, in one of Python's own."""
     return session.blocks.key_orders.follow(ContentsPlace(table).read(), table)  # type: ignore[no-any-return]
+
+
+def _lacks_attributes(value: Any) -> bool:
+    """Tell whether an object is one of a dataclass, of which an attribute is there on some ways only."""
+    return dataclasses.is_dataclass(value) and any(map(may_be_undefined, attributes(value).values()))
 
 
 def _is_list(value: Any) -> bool:

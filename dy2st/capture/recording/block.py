@@ -104,7 +104,10 @@ class BlockBuilder:
         if node is None and isinstance(value, torch.Tensor):
             node = self._find_object(self.adopt(value))
         if node is None:
-            raise KeyError(f"no node for {describe(value)}")
+            raise CaptureError(
+                f"{describe(value)} is used where the program does not know it: another branch or loop has made it",
+                fix="make it before the branch or loop, or give it back from there",
+            )
         return node
 
     def is_inside(self, other: BlockBuilder) -> bool:

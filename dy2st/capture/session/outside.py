@@ -152,9 +152,8 @@ class Outside:
                 self._position.here(),
                 fix="keep it in a variable, attribute or list of converted code, not in a generator or a library's object",
             )
-        state = self._state_by_id.get(id(real))
+        state, source = self._state_by_id.get(id(real)), self.tracker.source_of(real)
         if state is None:
-            source = self.tracker.source_of(real)
             if source is None:
                 self.check_memory(real)
             dims = self.dynamic_state.get(source.name) if source else None
@@ -173,6 +172,9 @@ class Outside:
             tensor_traits.give_class(abstract, tensor_traits.class_of(real))
             if source is not None:
                 self.tracker.guards.tensor(source, real, dims or frozenset())
+        elif state.source is None and source is not None:  # it was met before it was known where it comes from
+            state.slot, state.source = dataclasses.replace(state.slot, name=source.name, kind="attribute"), source
+            self.tracker.guards.tensor(source, real, frozenset())
         return state.abstract  # type: ignore[no-any-return]
 
     def check_memory(self, made: torch.Tensor) -> None:

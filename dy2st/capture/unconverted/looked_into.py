@@ -80,7 +80,8 @@ _GOING_THROUGH = (*_STEPPING_IN_ORDER, sorted, set, frozenset, sum, any, all)
 
 def goes_through(function: Any) -> bool:
     """Tell whether a function asks a dict for its keys one after the other, and for nothing else."""
-    return any(function is known for known in _GOING_THROUGH) or getattr(function, "__name__", None) in _STEPPING
+    is_of_itertools = isinstance(function, type) and function.__module__ == "itertools"
+    return is_of_itertools or any(function is known for known in _GOING_THROUGH) or getattr(function, "__name__", None) in _STEPPING
 
 
 _PASSING_ON: tuple[Any, ...] = (
