@@ -401,3 +401,32 @@ def test_many_threads_and_many_signatures():
     assert not wrong
     assert len(static.program_cache) <= 12  # a number that is often another becomes an input
     assert 3 <= len(routes(static)) <= len(static.program_cache)
+
+
+_TABLE: dict[str, torch.Tensor] = {}
+_PAIR: tuple[dict[str, int], list[int]] = ({}, [1])
+
+
+def test_what_is_in_a_default_is_looked_at_in_each_call() -> None:
+    def function(x: Any, table: Any = _TABLE, *, pair: Any = _PAIR) -> Any:
+        for value in table.values():
+            x = x + value
+        return x * len(pair[1]), len(pair[0]), "k" in table
+
+    def changed(x: Any, number: int) -> Any:
+        if number == 3:
+            _TABLE["k"] = torch.ones(2)
+        elif number == 5:
+            _TABLE["k"] = torch.full((2,), 3.0)
+            _PAIR[0]["n"] = 1
+        elif number == 7:
+            _PAIR[1].append(2)
+            del _TABLE["k"]
+        return x
+
+    static = dy2st.to_static(function)
+    for number in range(10):
+        x = changed(torch.full((2,), float(number)), number)
+        result, expected = static(x), function(x)
+        assert torch.equal(result[0], expected[0])
+        assert result[1:] == expected[1:]

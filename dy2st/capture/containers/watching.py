@@ -79,16 +79,20 @@ def looped(iterable: Any) -> Any:
     if session is None:
         return iterable
     if type(iterable) is enumerate:
-        return iterable if sys.getrefcount(iterable) > _OF_LOOP else _enumerated(iterable)
+        return iterable if sys.getrefcount(iterable) > _references_of_loop() else _enumerated(iterable)
     shown = of_one(session.places.views, iterable)
     if shown is None:
         return iterable
-    session.places.views.forget(shown[0], iterable, _OF_LOOP)
+    if sys.getrefcount(iterable) <= _references_of_loop() + 1:  # that of those who know the views
+        session.places.views.forget(shown[0], iterable)
     return LoopedView(*shown)
 
 
 def _references_of_loop() -> int:
-    """Return how many references there are in :func:`looped` to what nobody but a ``for`` statement holds."""
+    """Return how many references there are in :func:`looped` to what nobody but a ``for`` statement holds.
+
+    A compiler that has a say in how frames are run (``torch.compile``) changes it for the whole process.
+    """
 
     def count(iterable: Any) -> int:
         return sys.getrefcount(iterable)
@@ -97,9 +101,6 @@ def _references_of_loop() -> int:
         return count(iterable)
 
     return statement(enumerate([]))
-
-
-_OF_LOOP = _references_of_loop()
 
 
 def _enumerated(counted: Any) -> Any:

@@ -20,7 +20,7 @@ from dy2st.capture.diagnostics.access_path import access_path
 from dy2st.capture.diagnostics.attribution import TRACING_ERRORS, is_about_abstracts
 from dy2st.capture.looping import recalled
 from dy2st.capture.looping.carries import LONGEST, Carries, Carry, cut, leaves, seen_in, tag_after, update
-from dy2st.capture.looping.older import holds_out_of_date, leaves_unclear, moves_outside
+from dy2st.capture.looping.older import holds_out_of_date, leaves_unclear, moves_older, moves_outside
 from dy2st.capture.looping.truth import both, condition
 from dy2st.capture.objects.narrowing import narrow
 from dy2st.capture.objects.uniting import Uniting
@@ -264,7 +264,7 @@ def _attempt(
         converged = _widened(session, carries, left, is_first_look)
         for key, carry in carries.items():
             carry.final = (left.get(key) or writes[key]).new if key in writes else carry.place.read()
-        if not (carries.keep_older or dead) and moves_outside(carries):
+        if not (carries.keep_older or dead) and (moves_outside(carries) or moves_older(session, carries)):
             carries.begin_again()
             return False
         after = functools.cache(lambda: _united(session, carries))

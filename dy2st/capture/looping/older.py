@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from dy2st.capture.looping.carries import Carries
+from dy2st.capture.session.session import Session
 from dy2st.capture.values.kinds import is_mutable
 from dy2st.capture.values.symbolic import TaggedUnion, is_out_of_date, options_of
+from dy2st.capture.writes.places import ContentsPlace
 from dy2st_runtime.ir.flattening import children
 
 ACTS_FOR_USER = False
@@ -34,6 +36,21 @@ def moves_outside(carries: Carries) -> bool:
             return True
         parts = value.options.values() if isinstance(value, TaggedUnion) else (children(value) or ((),))[0]
         waiting += [(carry, part) for part in parts]
+    return False
+
+
+def moves_older(session: Session, carries: Carries) -> bool:
+    """Tell whether an iteration may leave a container that is older than the loop in another place than it was before, where it
+    may leave a new one too.
+    """
+    start = session.blocks.region.start
+    for carry in carries.values():
+        if carry.by_identity or carry.keeps_older or isinstance(carry.place, ContentsPlace):
+            continue
+        before = options_of(carry.initial)
+        moved = (option for option in options_of(carry.final) if is_mutable(option) and session.ownership.is_older(option, start))
+        if any(not any(option is known for known in before) for option in moved):
+            return True
     return False
 
 

@@ -31,11 +31,10 @@ class Views:
         known[:] = [*(one for one, count in zip(known[:], _references(known)) if count > _ALONE + 1), view]
         return view
 
-    def forget(self, table: Any, view: Any, references: int) -> None:
-        """Forget a view that only a loop goes over: there are no more references to it than these, in its caller, and here."""
-        if sys.getrefcount(view) <= references + 2:  # one more of this function, and one of the list
-            known = self._views.get(id(table), (None, []))[1]
-            known[:] = [one for one in known if one is not view]
+    def forget(self, table: Any, view: Any) -> None:
+        """Forget a view that only a loop goes over."""
+        known = self._views.get(id(table), (None, []))[1]
+        known[:] = [one for one in known if one is not view]
 
     def check(self, table: Any, here: errors.Location | None) -> None:
         """Note that what is in a dict, or its order, is about to depend on a branch or loop.

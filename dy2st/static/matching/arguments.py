@@ -80,21 +80,23 @@ class ArgumentCode:
         """Match a tuple or dict that binding makes of arguments, or an argument."""
         if isinstance(value, _Given):
             self._check(structure, value.text)
-        elif isinstance(value, (tuple, dict)) and isinstance(structure, (TupleOf, DictOf)):
+        elif isinstance(value, (tuple, dict)) and isinstance(structure, (TupleOf, DictOf)) and not self._is_default(value):
             parts = list(value.values()) if isinstance(value, dict) else value
-            if len(parts) != len(structure.items):
-                raise NotInline("a default has other parts now")
-            for item, part in zip(structure.items, parts):
+            for item, part in zip(structure.items, parts, strict=True):
                 self._given(item, part)
         elif isinstance(structure, Const) or (type(value) in CONSTANTS and not isinstance(structure, Leaf)):
-            return  # a default, which is the same object as long as the defaults are
+            return  # a default that nobody can change, which is the same object as long as the defaults are
         else:
             self._check(structure, self.out.constant(value))
+
+    def _is_default(self, value: Any) -> bool:
+        """Tell whether a value is a default of a parameter: a dict, or what is in a tuple, may be changed by anyone."""
+        return any(value is default for default in self._defaults)
 
     def _expression(self, value: Any) -> str:
         if isinstance(value, _Given):
             return value.text
-        if any(value is default for default in self._defaults):
+        if self._is_default(value):
             return self.out.constant(value)
         if type(value) is tuple:
             return tuple_text([self._expression(part) for part in value])
