@@ -8,7 +8,7 @@ from dy2st.capture.branching.branch import capture_if, capture_if_exp
 from dy2st.capture.branching.trying import capture_try
 from dy2st.capture.calls.caught import capture_with
 from dy2st.capture.calls.managers import managed
-from dy2st.capture.containers.watching import looped
+from dy2st.capture.iterables.watching import looped
 from dy2st.capture.looping.iteration import capture_for
 from dy2st.capture.looping.loop import capture_while
 from dy2st.capture.looping.truth import condition, decided, logical_not, truth_value

@@ -26,8 +26,8 @@ from dy2st.capture.diagnostics.translation import translated, user_line
 from dy2st.capture.environment.request import OBJECT, Request
 from dy2st.capture.environment.sizes import SizeConditions
 from dy2st.capture.environment.sources import Source
+from dy2st.capture.iterables import generators
 from dy2st.capture.library.foreseen import Foreseen
-from dy2st.capture.looping import generators
 from dy2st.capture.operators import operator_methods
 from dy2st.capture.outputs import regions, results, snapshots
 from dy2st.capture.outputs.captured import Captured

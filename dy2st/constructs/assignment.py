@@ -24,7 +24,8 @@ import gast
 
 from dy2st import names
 from dy2st.capture import current
-from dy2st.capture.looping import iterators, unpacking
+from dy2st.capture.iterables import iterators
+from dy2st.capture.looping import unpacking
 from dy2st.capture.values.symbolic import TaggedUnion
 from dy2st.constructs.context import Context
 from dy2st.constructs.registry import Phase, operator, rewrites

@@ -39,6 +39,7 @@ dy2st.capture.library
 dy2st.capture.collections
 dy2st.capture.operators
 dy2st.capture.looping
+dy2st.capture.iterables
 dy2st.capture.attributes
 dy2st.capture.containers
 dy2st.capture.branching

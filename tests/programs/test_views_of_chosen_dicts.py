@@ -32,3 +32,20 @@ def test_sets_of_keys(function):
         return World(lambda x: function(held, x), [held], [lambda f, x=x: f(torch.tensor(x)) for x in (-1.0, 0.5, 1.5, 3.0, 4.5)])
 
     agree(world)
+
+
+def numbered(held, x):
+    rows = held["d"]
+    rows[f"row{int(x) % 2}"] = [x]
+    for number, row in enumerate(rows.values()):
+        if x > 1 and isinstance(row, list):
+            row.append(x + number)
+    return [(place, key) for place, key in zip(range(10), rows.keys())], {key: row for key, row in zip(rows, range(3))}
+
+
+def test_numbered_values_of_a_dict_that_may_lack_some():
+    def world():
+        held = {"d": {"a": 0}}
+        return World(lambda x: numbered(held, x), [held], [lambda f, x=x: f(torch.tensor(x)) for x in (0.5, 1.5, 2.0, 3.0)])
+
+    agree(world)

@@ -19,11 +19,12 @@ from dy2st.capture.calls.container_methods import CONTAINERS, call_container
 from dy2st.capture.collections import ordering, sets, tables
 from dy2st.capture.containers import lists, ranges, set_views
 from dy2st.capture.environment import written_out
+from dy2st.capture.iterables import iterators
 from dy2st.capture.library import (
     handler_of,
     surroundings_method,
 )
-from dy2st.capture.looping import iteration, iterators
+from dy2st.capture.looping import iteration
 from dy2st.capture.objects import construction, hidden_state
 from dy2st.capture.operators import comparisons
 from dy2st.capture.session.session import Session

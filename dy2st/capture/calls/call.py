@@ -31,12 +31,13 @@ from dy2st.capture.calls import autograd_functions, cached_functions, managers, 
 from dy2st.capture.calls.builtin_methods import call_builtin_method, call_wrapper
 from dy2st.capture.collections import deques, made_tables, sets, tables
 from dy2st.capture.collections.tables import FAMILY
-from dy2st.capture.containers.watching import stepped
 from dy2st.capture.diagnostics.translation import quiet_torch
 from dy2st.capture.diagnostics.user_frames import starts_function
 from dy2st.capture.environment import defaults, standard_library
 from dy2st.capture.environment.sources import behind, wrapped_by
 from dy2st.capture.environment.users_code import as_written, is_part_of_library, is_skipped
+from dy2st.capture.iterables.generators import UserGenerator
+from dy2st.capture.iterables.watching import stepped
 from dy2st.capture.library import (
     FAST_PATHS,
     LOG_METHODS,
@@ -52,7 +53,6 @@ from dy2st.capture.library import (
     takes_unions,
 )
 from dy2st.capture.looping import spreading
-from dy2st.capture.looping.generators import UserGenerator
 from dy2st.capture.objects import construction
 from dy2st.capture.operators import number_operators
 from dy2st.capture.raising.exceptions import raised

@@ -13,9 +13,9 @@ import torch
 
 from dy2st import errors
 from dy2st.capture.environment.users_code import is_converted_module
+from dy2st.capture.iterables.generators import UserGenerator
 from dy2st.capture.library.settings import set_in_program
 from dy2st.capture.library.surroundings import check_manager
-from dy2st.capture.looping.generators import UserGenerator
 from dy2st.capture.raising.unwinding import SendsOn, refused
 from dy2st.capture.recording.patches import Patch
 from dy2st.capture.session.session import Session, current

@@ -15,7 +15,8 @@ from dy2st import errors
 from dy2st.capture.attributes import access
 from dy2st.capture.branching.assertions import check
 from dy2st.capture.branching.branch import capture_if_exp
-from dy2st.capture.containers import lists, ranges, runtime_iterables
+from dy2st.capture.containers import lists, ranges
+from dy2st.capture.iterables import runtime_iterables
 from dy2st.capture.looping import iteration
 from dy2st.capture.operators import comparisons
 from dy2st.capture.raising.exceptions import raised

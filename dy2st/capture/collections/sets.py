@@ -16,8 +16,8 @@ from typing import Any
 from dy2st import errors
 from dy2st.capture.branching import keys, lookup, optional, tensor_keys
 from dy2st.capture.collections import made_tables
+from dy2st.capture.iterables.iterators import over
 from dy2st.capture.looping import iteration
-from dy2st.capture.looping.iterators import over
 from dy2st.capture.looping.truth import both, logical_not
 from dy2st.capture.objects import table_sites
 from dy2st.capture.raising.exceptions import raised

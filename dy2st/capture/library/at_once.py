@@ -12,11 +12,12 @@ import torch
 from dy2st import errors
 from dy2st.capture.branching import optional
 from dy2st.capture.containers.ranges import RuntimeRange
-from dy2st.capture.containers.runtime_iterables import as_runtime
 from dy2st.capture.environment.users_code import has_own
+from dy2st.capture.iterables import iterators
+from dy2st.capture.iterables.runtime_iterables import as_runtime
 from dy2st.capture.library import steps_written_out
 from dy2st.capture.library.registry import handles
-from dy2st.capture.looping import iteration, iterators
+from dy2st.capture.looping import iteration
 from dy2st.capture.session.session import Session
 from dy2st.capture.values import dict_views
 from dy2st.capture.values.abstract_objects import AbstractSet

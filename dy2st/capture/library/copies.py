@@ -23,7 +23,7 @@ from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.environment.sources import Source
 from dy2st.capture.library import tensor_copies
 from dy2st.capture.library.registry import handles
-from dy2st.capture.looping import comprehensions, iteration
+from dy2st.capture.looping import comprehensions, iteration, zipped
 from dy2st.capture.objects import cells, construction
 from dy2st.capture.operators import comparisons
 from dy2st.capture.session.session import Session
@@ -190,7 +190,7 @@ class _Deep:
             k = k + 1
 
         session.allocations.own_variables(look)
-        iteration.capture_for(iteration.by_position(session, part), look, ("k",), None)
+        iteration.capture_for(zipped.by_position(session, part), look, ("k",), None)
         self._copies.append((part, result))
         return result
 

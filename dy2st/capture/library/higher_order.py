@@ -16,8 +16,8 @@ from dy2st.capture.branching.optional import RuntimeView
 from dy2st.capture.collections import made_tables
 from dy2st.capture.containers.iterables import RuntimeIterable, Stream
 from dy2st.capture.containers.ranges import RuntimeRange
-from dy2st.capture.containers.runtime_iterables import as_runtime
 from dy2st.capture.environment import written_out
+from dy2st.capture.iterables.runtime_iterables import as_runtime
 from dy2st.capture.library import steps_written_out
 from dy2st.capture.library.at_once import decided, has_any_length
 from dy2st.capture.library.registry import Handler, handles, handles_made_by

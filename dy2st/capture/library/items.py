@@ -18,12 +18,13 @@ from dy2st.capture.branching import optional
 from dy2st.capture.branching.assertions import check
 from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.collections import ordering
-from dy2st.capture.containers import lists, runtime_iterables, tuples, watching, wide_dicts
+from dy2st.capture.containers import lists, tuples, wide_dicts
 from dy2st.capture.containers.iterables import Columns, RuntimeIterable, Stream
 from dy2st.capture.environment import written_out
 from dy2st.capture.environment.users_code import has_own
+from dy2st.capture.iterables import iterators, runtime_iterables, watching
 from dy2st.capture.library.registry import Handler, handles
-from dy2st.capture.looping import comprehensions, iteration, iterators
+from dy2st.capture.looping import comprehensions, iteration, zipped
 from dy2st.capture.looping.truth import logical_not, truth
 from dy2st.capture.operators import comparisons, relations
 from dy2st.capture.raising.exceptions import raised
@@ -69,12 +70,12 @@ def _extreme(function: Any, target: Any, before: Any) -> Handler:
 
 def _extreme_at_runtime(session: Session, function: Any, values: Any, before: Any, key: Any = None, **default: Any) -> Any:
     """Return the smallest or largest of as many items as there are at run time."""
-    items = iteration.by_position(session, values)
+    items = zipped.by_position(session, values)
 
     def search() -> Any:
         best = items.at(0)
         top = best if key is None else session.call(key, best)
-        rest = iteration.by_position(session, values[1:] if session.lists.of(values) is None else lists.tail(session, values))
+        rest = zipped.by_position(session, values[1:] if session.lists.of(values) is None else lists.tail(session, values))
 
         def look(item: Any) -> None:
             nonlocal best, top
@@ -156,12 +157,12 @@ def _range(session: Session, *args: Any) -> Any:
 
 @handles(enumerate)
 def _enumerate(session: Session, iterable: Any, start: Any = 0) -> Any:
-    return iteration.enumerate_(iterable, start)
+    return zipped.enumerate_(iterable, start)
 
 
 @handles(zip)
 def _zip(session: Session, *iterables: Any, **kwargs: Any) -> Any:
-    return iteration.zip_(*iterables, **kwargs)
+    return zipped.zip_(*iterables, **kwargs)
 
 
 @handles(reversed)
@@ -187,7 +188,7 @@ def _map(session: Session, function: Any, *iterables: Any) -> Any:
     def through(item: Any, then: Any, live: Any, test: Any) -> None:
         then(session.call(function, *item) if len(iterables) > 1 else session.call(function, item))
 
-    given = iteration.zip_(*iterables) if len(iterables) > 1 else iterables[0]
+    given = zipped.zip_(*iterables) if len(iterables) > 1 else iterables[0]
     if isinstance(given, Columns):
         return Columns(given.present, [functools.partial(_through, session, function, column) for column in given.columns])
     return representing(Stream, map)(comprehensions.source_of(given), through, resumes=True)

@@ -15,11 +15,11 @@ from typing import Any
 
 from dy2st.capture.branching.branch import capture_if
 from dy2st.capture.containers.iterables import Stream
-from dy2st.capture.containers.runtime_iterables import as_runtime
-from dy2st.capture.containers.watching import stepped
+from dy2st.capture.iterables.iterators import over
+from dy2st.capture.iterables.runtime_iterables import as_runtime
+from dy2st.capture.iterables.watching import stepped
 from dy2st.capture.looping import unpacking
 from dy2st.capture.looping.iteration import capture_for
-from dy2st.capture.looping.iterators import over
 from dy2st.capture.looping.truth import condition
 from dy2st.capture.session.session import current
 from dy2st.capture.values.abstract_objects import representing

@@ -6,11 +6,6 @@ loop of the program: position ``k`` runs from 0, the item is looked up by positi
 
 from __future__ import annotations
 
-import collections.abc
-import functools
-import itertools
-import operator
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,24 +16,21 @@ from dy2st.capture.branching import optional
 from dy2st.capture.branching.assertions import check
 from dy2st.capture.branching.branch import capture_if
 from dy2st.capture.containers import lists, ranges
-from dy2st.capture.containers.changes import conjunction
 from dy2st.capture.containers.iterables import Columns, RuntimeIterable, Stream
-from dy2st.capture.containers.runtime_iterables import as_it_is, as_runtime, iterator_of, of_range
-from dy2st.capture.containers.watching import Watched, deque_by_position, is_watchable, of_program, stepped, watched
 from dy2st.capture.environment.users_code import has_own
-from dy2st.capture.looping import iterators
-from dy2st.capture.looping.iterators import over
+from dy2st.capture.iterables import iterators
+from dy2st.capture.iterables.iterators import over
+from dy2st.capture.iterables.runtime_iterables import as_runtime, of_range
+from dy2st.capture.iterables.watching import Watched, is_watchable, of_program, watched
 from dy2st.capture.looping.loop import try_loop
 from dy2st.capture.looping.positions import capture_positions, nothing
-from dy2st.capture.looping.unrolled import Flat, Rest, at_most, capture_rest, going_on, guarded, over_steps, rest_of_list
+from dy2st.capture.looping.unrolled import Flat, Rest, capture_rest, going_on, guarded, over_steps, rest_of_list
 from dy2st.capture.raising import rests
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, current, need
-from dy2st.capture.values.abstract_objects import AbstractDeque, contents
+from dy2st.capture.values.abstract_objects import contents
 from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, TaggedUnion
-from dy2st.capture.writes.places import ItemPlace
-from dy2st_runtime.primitives import scalars
 
 _NO_STEP = "range() arg 3 must not be zero"
 
@@ -55,46 +47,6 @@ def range_(*bounds: Any) -> Any:
     if session.in_flight.pending and is_symbolic(step):  # where nobody catches it, the program finds out when it needs the length
         check(session, step != 0, ValueError, _NO_STEP)
     return ranges.RuntimeRange(start, stop, step)
-
-
-def by_position(session: Session, iterable: Any) -> RuntimeIterable:
-    """Return any iterable as one whose items are looked up by a position known only at run time."""
-    runtime = as_runtime(iterable)
-    if runtime is not None:
-        return runtime
-    if isinstance(iterable, range):
-        return of_range(iterable)
-    if type(iterable) is itertools.count:
-        first = next(iterable)
-        difference = next(iterable) - first
-        session.iterators.spend(iterable)  # the program goes on with it
-        return RuntimeIterable(lambda: sys.maxsize, lambda k: first + k * difference, "itertools.count")
-    if type(iterable) is itertools.repeat and not operator.length_hint(iterable):
-        value = next(iterable)
-        return RuntimeIterable(lambda: sys.maxsize, lambda k: value, "itertools.repeat")
-    is_iterator = isinstance(iterable, collections.abc.Iterator) and not isinstance(iterable, Stream)
-    items = collected(at_most(session, iterators.over(iterable)) if is_iterator else iterable)
-    known = session.lists.of(items)
-    return _by_position(session, items) if known is None else lists.iterable(session, known)
-
-
-def _by_position(session: Session, items: list[Any]) -> RuntimeIterable:
-    """Return a list of a known length by position: the program gets one where it is made, and where a block does not see that."""
-
-    def made() -> tuple[Any, RuntimeIterable]:
-        copy = list(items)
-        session.lists.own(copy)
-        return session.builder, lists.iterable(session, session.lists.make(copy))
-
-    seen = made()
-
-    def at(k: Any) -> Any:
-        nonlocal seen
-        if not session.builder.is_inside(seen[0]):
-            seen = made()
-        return seen[1].at(k)
-
-    return RuntimeIterable(lambda: len(items), at, "a list")
 
 
 def collected(iterable: Any) -> list[Any]:
@@ -144,7 +96,7 @@ def capture_for(iterable: Any, body: Any, live: Sequence[str], test: Any) -> Non
         return _over_columns(iterable, body, live, test)
     iterable = optional.now(session, iterable)
     if isinstance(iterable, TaggedUnion):
-        return session.over(iterable, lambda option: capture_for(option, body, live, test))  # type: ignore[no-any-return]
+        return _over_each(session, iterable, body, live, test)
     if optional.is_wide(session, iterable) and not has_own(iterable, "__iter__"):
         iterable = optional.view(iterable, "keys")
     if optional.is_open(iterable, "__iter__"):
@@ -161,6 +113,20 @@ def capture_for(iterable: Any, body: Any, live: Sequence[str], test: Any) -> Non
         _has_positions(iterable) and _is_long(session, iterable, body, live) and _is_loop(session, iterable, body, live, test)
     ):
         _unroll(session, iterable, body, live, test)
+
+
+def _over_each(session: Session, union: TaggedUnion, body: Any, live: Sequence[str], test: Any) -> None:
+    """Go over one of several: a branch may be looked at more than once, so that an iterator is not stepped through itself."""
+    copies = {id(option): iterators.copied(option) for option in union.options.values()}
+
+    def each(option: Any) -> None:
+        copy = copies[id(option)] and iterators.copied(option)
+        capture_for(option if copy is None else copy, body, live, test)
+
+    session.over(union, each)
+    for option in union.options.values():
+        if copies[id(option)] is not None:
+            session.iterators.spend(option)
 
 
 def _has_positions(iterable: Any) -> bool:
@@ -271,133 +237,3 @@ def iterated(value: Any) -> Any:
     value = iterators.opened(value)
     runtime = as_runtime(value)
     return over(value) if runtime is None else iter(runtime)
-
-
-def enumerate_(iterable: Any, start: Any = 0) -> Any:
-    """Return ``enumerate``."""
-    session, iterable = need(), iterators.opened(iterable)
-    part = _part(session, iterable)
-    if part is None:
-        steps = stepped(over(iterable))
-        return enumerate(steps, start) if not is_symbolic(start) else ((start + k, x) for k, x in enumerate(steps))
-    items = part.items
-    counted = RuntimeIterable(
-        items.length, lambda k: (start + k, part.take(k)), f"enumerate of {items.what}", items.end, more=part.more
-    )
-    return iterator_of(enumerate, counted)
-
-
-def zip_(*iterables: Any, strict: bool = False) -> Any:
-    """Return ``zip``; as long as the shortest."""
-    session, iterables = need(), tuple(map(iterators.opened, iterables))
-    before = [() if strict else iterables[:number] for number in range(len(iterables))]
-    given = [_part(session, iterable, others, is_shared=not strict) for iterable, others in zip(iterables, before)]
-    if not any(part is not None for part in given):
-        return zip(*(stepped(over(iterable)) for iterable in iterables), strict=strict)
-    parts = [part or _Part(session, by_position(session, iterable)) for part, iterable in zip(given, iterables)]
-
-    def more(k: Any) -> Any:
-        return conjunction(session, [part.more(k) for part in parts])
-
-    def length() -> Any:
-        return session.number(scalars.minimum, [part.items.length() for part in parts], "int")
-
-    def items_at(k: Any) -> tuple[Any, ...]:
-        return tuple(part.take(k) for part in parts)
-
-    if any(part.is_shared for part in parts):
-        items = RuntimeIterable(length, items_at, "zip", functools.partial(_lose, parts, 0), more=more)
-    else:
-        ends = functools.partial(_check_lengths, session, [part.items for part in parts]) if strict else None
-        items = RuntimeIterable(length, items_at, "zip", ends)
-    return iterator_of(zip, items)
-
-
-class _Part:
-    """What one of the items of each step is taken from.
-
-    Args:
-        session: the capture.
-        items: what there is to take.
-        reached: keeps how far an iterator has come that others may take from.
-        before: how many items of a step are taken from the same iterator before this one.
-    """
-
-    def __init__(self, session: Session, items: RuntimeIterable, reached: dict[str, Any] | None = None, before: int = 0) -> None:
-        self._session, self.items, self._before = session, items, before
-        self._place = None if reached is None else ItemPlace(reached, "position")
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether it is an iterator that others may take from."""
-        return self._place is not None
-
-    def _position(self, k: Any) -> Any:
-        return k if self._place is None else self._place.read()
-
-    def more(self, k: Any, before: int | None = None) -> Any:
-        """Tell whether there is an item for a step."""
-        return self._position(k) + (self._before if before is None else before) < self.items.length()
-
-    def take(self, k: Any) -> Any:
-        """Return the item for a step."""
-        item = self.items.at(self._position(k))
-        self.lose(k)
-        return item
-
-    def lose(self, k: Any) -> None:
-        """Go on to the next item."""
-        if self._place is not None:
-            position = self._position(k)
-            self._session.places.write(self._place)
-            self._place.write(position + 1)
-
-
-def _part(session: Session, iterable: Any, before: Sequence[Any] = (), *, is_shared: bool = True) -> _Part | None:
-    """Return what items are taken from; ``None`` if Python knows how many there are.
-
-    Args:
-        session: the capture.
-        iterable: what is given.
-        before: what else items are taken from before, in each step.
-        is_shared: whether an iterator that is given is left where it is.
-    """
-    is_position = isinstance(iterable, Stream) and iterable.through is as_it_is and isinstance(iterable.source, RuntimeIterable)
-    if is_position and is_shared:
-        iterators.take(session, iterable)
-        return _Part(session, iterable.source, iterable.source.reached, sum(other is iterable for other in before))
-    if isinstance(iterable, Stream):
-        items = by_position(session, iterable)
-        session.iterators.spend(iterable)  # Python would not have taken all
-        return _Part(session, items)
-    runtime = as_runtime(iterable)
-    if runtime is not None and isinstance(iterable, AbstractDeque):
-        runtime = deque_by_position(session, iterable, runtime)
-    return None if runtime is None else _Part(session, runtime)
-
-
-def _lose(parts: Sequence[_Part], number: int, k: Any) -> None:
-    """Do what the last, incomplete step of a ``zip`` does: iterators in front of the one that has ended have given an item."""
-    if not any(part.is_shared for part in parts[number:-1]):
-        return
-    part = parts[number]
-
-    def lost() -> None:
-        part.lose(k)
-        _lose(parts, number + 1, k)
-
-    going = part.more(k, 0)
-    if is_symbolic(going):
-        capture_if(going, lost, nothing, ())
-    elif going:
-        lost()
-
-
-def _check_lengths(session: Session, parts: list[RuntimeIterable], k: Any) -> None:
-    """Do what ``zip(strict=True)`` does where one of its arguments has no further item: the first that differs is named."""
-    first, *others = (part.length() for part in parts)
-    for number, other in enumerate(others, 2):
-        before = "argument 1" if number == 2 else f"arguments 1-{number - 1}"
-        shorter, longer = f"is shorter than {before}", f"is longer than {before}"
-        for holds, words in ((other >= first, shorter), (other <= first, longer)):
-            check(session, holds, ValueError, f"zip() argument {number} {words}")

@@ -21,9 +21,10 @@ from dy2st import errors
 from dy2st.capture.branching import optional
 from dy2st.capture.branching.assertions import check
 from dy2st.capture.branching.branch import capture_if_exp
-from dy2st.capture.containers import lists, runtime_iterables, tuples
+from dy2st.capture.containers import lists, tuples
 from dy2st.capture.containers.iterables import Columns, Stream
-from dy2st.capture.looping import comprehensions, iteration, iterators
+from dy2st.capture.iterables import iterators, runtime_iterables
+from dy2st.capture.looping import comprehensions, iteration
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import text

@@ -17,7 +17,7 @@ from typing import Any
 
 from dy2st.capture.branching.branch import capture_if, capture_if_exp
 from dy2st.capture.branching.trying import capture_try
-from dy2st.capture.looping import iterators
+from dy2st.capture.iterables import iterators
 from dy2st.capture.looping.loop import capture_loop
 from dy2st.capture.session.session import Session
 from dy2st.capture.values.kinds import is_symbolic

@@ -15,8 +15,8 @@ from dy2st.capture.containers import lists
 from dy2st.capture.containers.iterables import Columns, RuntimeIterable, Stream
 from dy2st.capture.containers.ranges import RuntimeRange
 from dy2st.capture.environment.users_code import has_own
+from dy2st.capture.iterables.iterators import over
 from dy2st.capture.looping import iteration
-from dy2st.capture.looping.iterators import over
 from dy2st.capture.session.session import Session
 from dy2st.capture.values.abstract_objects import AbstractTable, contents
 from dy2st.capture.values.symbolic import RuntimeList, TaggedUnion

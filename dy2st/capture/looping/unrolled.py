@@ -13,10 +13,11 @@ from typing import Any
 from dy2st import errors
 from dy2st.capture.branching.branch import capture_if, capture_if_exp, join
 from dy2st.capture.containers.iterables import RuntimeIterable
-from dy2st.capture.containers.runtime_iterables import of_range
-from dy2st.capture.containers.watching import of_program
-from dy2st.capture.looping import iterators, stepping
-from dy2st.capture.looping.generators import UserGenerator
+from dy2st.capture.iterables import iterators
+from dy2st.capture.iterables.generators import UserGenerator
+from dy2st.capture.iterables.runtime_iterables import of_range
+from dy2st.capture.iterables.watching import of_program
+from dy2st.capture.looping import stepping
 from dy2st.capture.looping.loop import try_loop
 from dy2st.capture.looping.positions import capture_positions, nothing
 from dy2st.capture.raising import rests

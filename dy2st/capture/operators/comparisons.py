@@ -27,7 +27,8 @@ from dy2st.capture.branching.optional import RuntimeView
 from dy2st.capture.containers import ranges, set_views, tuples
 from dy2st.capture.containers.iterables import RuntimeIterable
 from dy2st.capture.environment.users_code import has_own, user_method
-from dy2st.capture.looping import iteration, iterators
+from dy2st.capture.iterables import iterators
+from dy2st.capture.looping import iteration, zipped
 from dy2st.capture.looping.truth import truth
 from dy2st.capture.objects import cells
 from dy2st.capture.operators import plain_identity, wide_tables
@@ -244,7 +245,7 @@ def equal_lists(session: Session, left: Any, right: Any) -> Any:
         return False
     if left is right:
         return True
-    a, b = (iteration.by_position(session, items) for items in (left, right))
+    a, b = (zipped.by_position(session, items) for items in (left, right))
 
     def items() -> Any:
         result: Any = True
@@ -255,7 +256,7 @@ def equal_lists(session: Session, left: Any, right: Any) -> Any:
             result = same(session, *pair)
 
         session.allocations.own_variables(look)
-        iteration.capture_for(iteration.zip_(a, b), look, ("result",), going)
+        iteration.capture_for(zipped.zip_(a, b), look, ("result",), going)
         return result
 
     return capture_if_exp(a.length() == b.length(), items, lambda: False)
@@ -393,7 +394,7 @@ def position(session: Session, container: Any, value: Any, alike: Callable[[Sess
 
     -1 if none.
     """
-    items = iteration.by_position(session, container)
+    items = zipped.by_position(session, container)
     result: Any = -1
     k: Any = 0
     going = lambda: result < 0  # noqa: E731

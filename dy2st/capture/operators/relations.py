@@ -18,8 +18,9 @@ from dy2st.capture.attributes.attributes import attr
 from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.containers import set_views, tuples
 from dy2st.capture.environment.users_code import as_written, is_users_function
-from dy2st.capture.looping.iteration import by_position, capture_for, zip_
+from dy2st.capture.looping.iteration import capture_for
 from dy2st.capture.looping.truth import truth
+from dy2st.capture.looping.zipped import by_position, zip_
 from dy2st.capture.operators import comparisons
 from dy2st.capture.session.session import Session, current
 from dy2st.capture.values import storage

@@ -23,7 +23,7 @@ from dy2st.capture.containers.ranges import RuntimeRange
 from dy2st.capture.environment.plain_values import CONSTANTS
 from dy2st.capture.environment.sources import referent
 from dy2st.capture.environment.users_code import is_heap_type, is_library
-from dy2st.capture.looping.generators import UserGenerator
+from dy2st.capture.iterables.generators import UserGenerator
 from dy2st.capture.objects import cells, made_callables, made_functions, made_modules
 from dy2st.capture.operators import identities
 from dy2st.capture.outputs import of_numpy

@@ -14,11 +14,12 @@ from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.collections import made_tables
 from dy2st.capture.environment.users_code import is_in_skipped_package
 from dy2st.capture.environment.written_out import Generator
+from dy2st.capture.iterables import iterators
 from dy2st.capture.library import (
     check_surroundings,
     note_setting,
 )
-from dy2st.capture.looping import iterators, spreading
+from dy2st.capture.looping import spreading
 from dy2st.capture.objects import hidden_state
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import wording

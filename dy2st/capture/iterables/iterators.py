@@ -8,6 +8,7 @@ Iterators that the user wrote in Python are objects like any other: their method
 from __future__ import annotations
 
 import collections.abc
+import copy
 import dis
 import gc
 import io
@@ -24,7 +25,8 @@ from dy2st.capture.containers.iterables import RuntimeIterable, Stream
 from dy2st.capture.environment import written_out
 from dy2st.capture.environment.plain_values import gives_once
 from dy2st.capture.environment.users_code import has_own, is_converted_module
-from dy2st.capture.looping.generators import UserGenerator
+from dy2st.capture.iterables import watching
+from dy2st.capture.iterables.generators import UserGenerator
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.raising.unwinding import handled
 from dy2st.capture.session.session import Session, current, need
@@ -163,6 +165,23 @@ def _check_unchanged(session: Session, iterator: Any) -> None:
                 session.here(),
                 fix="take the items before, or from a copy: iter(list(table))",
             )
+
+
+def copied(iterator: Any) -> Any:
+    """Return another iterator that gives what an iterator has left; ``None`` where Python cannot make one."""
+    if isinstance(iterator, (*_OF_CONTAINERS, *dict_views.ITERATORS, watching.Steps)):
+        return copy.copy(iterator)
+    if type(iterator) not in (enumerate, zip):
+        return None
+    kind, parts, *state = iterator.__reduce__()
+    given = tuple(map(copied, parts[:1] if kind is enumerate else parts))
+    if any(part is None for part in given):
+        return None
+    return enumerate(given[0], parts[1]) if kind is enumerate else zip(*given, strict=bool(state))
+
+
+_OF_CONTAINERS: tuple[type, ...] = (*(type(iter(kind())) for kind in (list, tuple, str)), type(iter(range(0))))
+"""Iterators of which a copy stands where they stand."""
 
 
 def is_written_by_user(iterator: Any) -> bool:

@@ -22,9 +22,9 @@ from typing import Any
 
 from dy2st.capture.branching import optional
 from dy2st.capture.containers import lists
-from dy2st.capture.containers.changes import Keys, length_of, require_as_long, value_now
 from dy2st.capture.containers.iterables import RuntimeIterable
 from dy2st.capture.environment.users_code import has_own
+from dy2st.capture.iterables.changes import Keys, length_of, require_as_long, value_now
 from dy2st.capture.session.session import Session, current
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import AbstractDeque, AbstractSet
@@ -190,7 +190,8 @@ class Steps:
     """
 
     def __init__(self, keys: Keys, name: str) -> None:
-        self._keys, self._items, self._name = keys, iter(keys.keys), name
+        self._keys, self._name = keys, name
+        self._items: Iterator[Any] = iter(keys.keys)
 
     def __iter__(self) -> Steps:
         return self
@@ -203,8 +204,13 @@ class Steps:
             raise StopIteration
         return item if self._name == "keys" else value_now(self._keys.table, item, self._name)
 
+    def __copy__(self) -> Steps:
+        result = Steps(self._keys, self._name)
+        result._items = copy.copy(self._items)
+        return result
+
     def __reversed__(self) -> Steps:
-        result = copy.copy(self)
+        result = Steps(self._keys, self._name)
         result._items = reversed(self._keys.keys)
         return result
 

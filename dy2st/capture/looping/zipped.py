@@ -1,0 +1,199 @@
+"""``enumerate`` and ``zip``; where only the program knows the length of a part, items are looked up by position."""
+
+from __future__ import annotations
+
+import collections.abc
+import functools
+import itertools
+import operator
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from dy2st.capture.branching.assertions import check
+from dy2st.capture.branching.branch import capture_if
+from dy2st.capture.containers import lists
+from dy2st.capture.containers.iterables import RuntimeIterable, Stream
+from dy2st.capture.iterables import iterators
+from dy2st.capture.iterables.changes import conjunction
+from dy2st.capture.iterables.iterators import over
+from dy2st.capture.iterables.runtime_iterables import as_it_is, as_runtime, iterator_of, of_range
+from dy2st.capture.iterables.watching import deque_by_position, stepped
+from dy2st.capture.looping.iteration import collected
+from dy2st.capture.looping.positions import nothing
+from dy2st.capture.looping.unrolled import at_most
+from dy2st.capture.session.session import Session, need
+from dy2st.capture.values.abstract_objects import AbstractDeque
+from dy2st.capture.values.kinds import is_symbolic
+from dy2st.capture.writes.places import ItemPlace
+from dy2st_runtime.primitives import scalars
+
+
+def enumerate_(iterable: Any, start: Any = 0) -> Any:
+    """Return ``enumerate``."""
+    session, iterable = need(), iterators.opened(iterable)
+    part = _part(session, iterable)
+    if part is None:
+        steps = stepped(over(iterable))
+        return enumerate(steps, start) if not is_symbolic(start) else ((start + k, x) for k, x in enumerate(steps))
+    items = part.items
+    counted = RuntimeIterable(
+        items.length, lambda k: (start + k, part.take(k)), f"enumerate of {items.what}", items.end, more=part.more
+    )
+    return iterator_of(enumerate, counted)
+
+
+def zip_(*iterables: Any, strict: bool = False) -> Any:
+    """Return ``zip``; as long as the shortest."""
+    session, iterables = need(), tuple(map(iterators.opened, iterables))
+    before = [() if strict else iterables[:number] for number in range(len(iterables))]
+    given = [_part(session, iterable, others, is_shared=not strict) for iterable, others in zip(iterables, before)]
+    if not any(part is not None for part in given):
+        return zip(*(stepped(over(iterable)) for iterable in iterables), strict=strict)
+    parts = [part or _Part(session, by_position(session, iterable)) for part, iterable in zip(given, iterables)]
+
+    def more(k: Any) -> Any:
+        return conjunction(session, [part.more(k) for part in parts])
+
+    def length() -> Any:
+        return session.number(scalars.minimum, [part.items.length() for part in parts], "int")
+
+    def items_at(k: Any) -> tuple[Any, ...]:
+        return tuple(part.take(k) for part in parts)
+
+    if any(part.is_shared for part in parts):
+        items = RuntimeIterable(length, items_at, "zip", functools.partial(_lose, parts, 0), more=more)
+    else:
+        ends = functools.partial(_check_lengths, session, [part.items for part in parts]) if strict else None
+        items = RuntimeIterable(length, items_at, "zip", ends)
+    return iterator_of(zip, items)
+
+
+class _Part:
+    """What one of the items of each step is taken from.
+
+    Args:
+        session: the capture.
+        items: what there is to take.
+        reached: keeps how far an iterator has come that others may take from.
+        before: how many items of a step are taken from the same iterator before this one.
+    """
+
+    def __init__(self, session: Session, items: RuntimeIterable, reached: dict[str, Any] | None = None, before: int = 0) -> None:
+        self._session, self.items, self._before = session, items, before
+        self._place = None if reached is None else ItemPlace(reached, "position")
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it is an iterator that others may take from."""
+        return self._place is not None
+
+    def _position(self, k: Any) -> Any:
+        return k if self._place is None else self._place.read()
+
+    def more(self, k: Any, before: int | None = None) -> Any:
+        """Tell whether there is an item for a step."""
+        return self._position(k) + (self._before if before is None else before) < self.items.length()
+
+    def take(self, k: Any) -> Any:
+        """Return the item for a step."""
+        item = self.items.at(self._position(k))
+        self.lose(k)
+        return item
+
+    def lose(self, k: Any) -> None:
+        """Go on to the next item."""
+        if self._place is not None:
+            position = self._position(k)
+            self._session.places.write(self._place)
+            self._place.write(position + 1)
+
+
+def _part(session: Session, iterable: Any, before: Sequence[Any] = (), *, is_shared: bool = True) -> _Part | None:
+    """Return what items are taken from; ``None`` if Python knows how many there are.
+
+    Args:
+        session: the capture.
+        iterable: what is given.
+        before: what else items are taken from before, in each step.
+        is_shared: whether an iterator that is given is left where it is.
+    """
+    is_position = isinstance(iterable, Stream) and iterable.through is as_it_is and isinstance(iterable.source, RuntimeIterable)
+    if is_position and is_shared:
+        iterators.take(session, iterable)
+        return _Part(session, iterable.source, iterable.source.reached, sum(other is iterable for other in before))
+    if isinstance(iterable, Stream):
+        items = by_position(session, iterable)
+        session.iterators.spend(iterable)  # Python would not have taken all
+        return _Part(session, items)
+    runtime = as_runtime(iterable)
+    if runtime is not None and isinstance(iterable, AbstractDeque):
+        runtime = deque_by_position(session, iterable, runtime)
+    return None if runtime is None else _Part(session, runtime)
+
+
+def by_position(session: Session, iterable: Any) -> RuntimeIterable:
+    """Return any iterable as one whose items are looked up by a position known only at run time."""
+    runtime = as_runtime(iterable)
+    if runtime is not None:
+        return runtime
+    if isinstance(iterable, range):
+        return of_range(iterable)
+    if type(iterable) is itertools.count:
+        first = next(iterable)
+        difference = next(iterable) - first
+        session.iterators.spend(iterable)  # the program goes on with it
+        return RuntimeIterable(lambda: sys.maxsize, lambda k: first + k * difference, "itertools.count")
+    if type(iterable) is itertools.repeat and not operator.length_hint(iterable):
+        value = next(iterable)
+        return RuntimeIterable(lambda: sys.maxsize, lambda k: value, "itertools.repeat")
+    is_iterator = isinstance(iterable, collections.abc.Iterator) and not isinstance(iterable, Stream)
+    items = collected(at_most(session, iterators.over(iterable)) if is_iterator else iterable)
+    known = session.lists.of(items)
+    return _by_position(session, items) if known is None else lists.iterable(session, known)
+
+
+def _by_position(session: Session, items: list[Any]) -> RuntimeIterable:
+    """Return a list of a known length by position: the program gets one where it is made, and where a block does not see that."""
+
+    def made() -> tuple[Any, RuntimeIterable]:
+        copy = list(items)
+        session.lists.own(copy)
+        return session.builder, lists.iterable(session, session.lists.make(copy))
+
+    seen = made()
+
+    def at(k: Any) -> Any:
+        nonlocal seen
+        if not session.builder.is_inside(seen[0]):
+            seen = made()
+        return seen[1].at(k)
+
+    return RuntimeIterable(lambda: len(items), at, "a list")
+
+
+def _lose(parts: Sequence[_Part], number: int, k: Any) -> None:
+    """Do what the last, incomplete step of a ``zip`` does: iterators in front of the one that has ended have given an item."""
+    if not any(part.is_shared for part in parts[number:-1]):
+        return
+    part = parts[number]
+
+    def lost() -> None:
+        part.lose(k)
+        _lose(parts, number + 1, k)
+
+    going = part.more(k, 0)
+    if is_symbolic(going):
+        capture_if(going, lost, nothing, ())
+    elif going:
+        lost()
+
+
+def _check_lengths(session: Session, parts: list[RuntimeIterable], k: Any) -> None:
+    """Do what ``zip(strict=True)`` does where one of its arguments has no further item: the first that differs is named."""
+    first, *others = (part.length() for part in parts)
+    for number, other in enumerate(others, 2):
+        before = "argument 1" if number == 2 else f"arguments 1-{number - 1}"
+        shorter, longer = f"is shorter than {before}", f"is longer than {before}"
+        for holds, words in ((other >= first, shorter), (other <= first, longer)):
+            check(session, holds, ValueError, f"zip() argument {number} {words}")
