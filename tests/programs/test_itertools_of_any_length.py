@@ -96,3 +96,25 @@ def test_a_literal_beside_a_list_that_a_branch_replaces():
         return {name: row * 2 for name, row in zip("pq", rows)}
 
     agree(lambda x: function(x, [x + 1]), VALUES)
+
+
+def test_parameters_beside_a_list_that_a_branch_replaces():
+    layer = torch.nn.Linear(2, 1)
+
+    def function(x):
+        steps = [x[:1] * torch.ones(1, 2), x[:1]]
+        if x.sum() > 1:
+            steps = [step / x.sum() for step in steps]
+        return [parameter.detach() - step for parameter, step in zip(layer.parameters(), steps)]
+
+    agree(function, VALUES)
+
+
+def test_one_of_many_lists():
+    def function(x):
+        rows = {place: [] for place in range(12)}
+        for value in x:
+            rows[int(value) % 12].append(value)
+        return rows
+
+    agree(function, VALUES)

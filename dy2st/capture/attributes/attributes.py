@@ -59,6 +59,8 @@ def attr(value: Any, name: str) -> Any:
     if keys.is_open(name):
         return over_names(session, name, lambda known: attr(value, known))
     if isinstance(value, TaggedUnion):
+        if all(type(option) in _METHODS_ALONE and hasattr(type(option), name) for option in value.options.values()):
+            return TaggedUnion(session, value.tag, {tag: attr(option, name) for tag, option in value.options.items()})
         return session.over(value, lambda option: attr(option, name))
     try:
         result = _attr(session, value, name)
@@ -67,6 +69,10 @@ def attr(value: Any, name: str) -> Any:
             error.name, error.obj = name, value
         raise
     return result.fail() if isinstance(value, AttributeError) and isinstance(result, Stale) else result
+
+
+_METHODS_ALONE = frozenset((list, dict, set))
+"""Classes whose objects have methods and no other attributes: nothing happens where one is read, of however many objects."""
 
 
 def _attr(session: Session, value: Any, name: str) -> Any:

@@ -26,6 +26,7 @@ from dy2st.capture.iterables import iterators, runtime_iterables, watching
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.looping import comprehensions, iteration, zipped
 from dy2st.capture.looping.truth import logical_not, truth
+from dy2st.capture.looping.unrolled import at_most
 from dy2st.capture.operators import comparisons, relations
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session
@@ -160,8 +161,23 @@ def _enumerate(session: Session, iterable: Any, start: Any = 0) -> Any:
     return zipped.enumerate_(iterable, start)
 
 
-@handles(zip)
+def _taken_at_once(session: Session, value: Any) -> Any:
+    """Return what an iterator that ends has left, which several branches are to go through; anything else as it is."""
+    endless = (Stream, RuntimeIterable, itertools.count, itertools.repeat, itertools.cycle)
+    is_iterator = isinstance(value, Iterator) and not isinstance(value, endless) and not iterators.is_written_by_user(value)
+    if not is_iterator:
+        return value
+    items = tuple(at_most(session, iterators.over(value)))
+    session.iterators.spend(value)  # Python leaves what it does not need
+    return items
+
+
+@handles(zip, takes_unions=True)
 def _zip(session: Session, *iterables: Any, **kwargs: Any) -> Any:
+    union = next((value for value in iterables if isinstance(value, TaggedUnion)), None)
+    if union is not None:
+        given = [_taken_at_once(session, value) for value in iterables]
+        return session.over(union, lambda option: session.call(zip, *(option if v is union else v for v in given), **kwargs))
     return zipped.zip_(*iterables, **kwargs)
 
 
