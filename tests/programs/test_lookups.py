@@ -47,6 +47,19 @@ def test_what_a_lookup_gives_is_there() -> None:
     agree(f, CALLS)
 
 
+def test_keys_by_what_is_under_them_behind_a_loop_that_is_left() -> None:
+    def f(x: Any, n: Any) -> Any:
+        sizes: dict[Any, Any] = {}
+        for step in range(4):
+            for key in range(3):
+                sizes[key] = len(x[x > key - step])
+            if x.sum() > step + n:
+                break
+        return sorted(sizes, key=sizes.get), max(sizes, key=sizes.get)  # type: ignore[arg-type]
+
+    agree(f, [(torch.tensor(values), torch.tensor(n)) for values in ([1.0, 2.0, 3.0], [0.0, 5.0, 2.0]) for n in (0, 7)])
+
+
 def test_counter_has_zero_of_what_is_missing() -> None:
     def f(x: Any, n: Any) -> Any:
         counts = collections.Counter([0, 0, 1])

@@ -87,10 +87,18 @@ def case_split(session: Session, table: Any, use: Callable[[Any], Any], *, order
     def once(known: Any) -> Any:
         return case_split(session, known, use, ordered=ordered)
 
-    if isinstance(value, Undefined):
+    there = _presence_here(session, value)
+    if there is False:
         return once(without)
     ItemPlace(full, key).write(value.without_unbound())
-    return capture_if_exp(unions.presence(value), lambda: once(full), lambda: once(without))
+    return once(full) if there is True else capture_if_exp(there, lambda: once(full), lambda: once(without))
+
+
+def _presence_here(session: Session, value: Any) -> Any:
+    """Tell whether what may be undefined is there: a Python bool also where the branches around it have decided that."""
+    there = unions.presence(value)
+    known = session.shapes.known(there) if is_symbolic(there) else there
+    return there if known is None else known
 
 
 def _alike(session: Session, table: Any) -> Any:

@@ -38,7 +38,17 @@ def in_order(session: Session, items: list[Any], key: Callable[..., Any] | None,
     """Return ``sorted(items, key=key, reverse=reverse)``; ``items`` is a new list that nobody else holds."""
     if session.lists.of(items) is not None:
         return _in_order(session, items, _ranked(session, _keys(session, items, key)), reverse).items
-    keys = [item if key is None else session.call(key, item) for item in items]
+    return _by_keys(session, items, [item if key is None else session.call(key, item) for item in items], reverse)
+
+
+def _by_keys(session: Session, items: list[Any], keys: list[Any], reverse: Any) -> list[Any]:
+    union = next((key for key in keys if _may_be_none(key)), None)
+    if union is not None:  # Python refuses to compare some of them
+
+        def of_one(option: Any) -> Any:
+            return _by_keys(session, list(items), [option if key is union else key for key in keys], reverse)
+
+        return session.over(union, of_one)  # type: ignore[no-any-return]
     if any(map(relations.has_own_order, keys)):
         keys = _ranks(session, keys)
     if not any(map(_is_runtime, keys)) and not is_symbolic(reverse):
@@ -54,6 +64,11 @@ def in_order(session: Session, items: list[Any], key: Callable[..., Any] | None,
     results = [lists.get(session, taken, position) for position in range(count)]
     session.lists.own(results)
     return results
+
+
+def _may_be_none(key: Any) -> bool:
+    """Tell whether a key is one of several, and may be ``None``, which cannot be put in order."""
+    return isinstance(key, TaggedUnion) and any(option is None for option in key.options.values())
 
 
 def _permuted(session: Session, items: list[Any], keys: list[Any], reverse: Any) -> list[Any]:
