@@ -19,6 +19,7 @@ from dy2st.capture.calls.container_methods import CONTAINERS, call_container
 from dy2st.capture.collections import ordering, sets, tables
 from dy2st.capture.containers import lists, ranges, set_views
 from dy2st.capture.environment import written_out
+from dy2st.capture.environment.plain_values import is_counter
 from dy2st.capture.iterables import iterators
 from dy2st.capture.library import (
     handler_of,
@@ -146,6 +147,9 @@ _STRING_METHODS: dict[str, Callable[..., Any]] = {
 def call_wrapper(session: Session, method: Any, args: Any, kwargs: Any) -> Any:
     """Return a special method of a class written in C, bound to an object: it does what the statement does that calls it."""
     unbound, owner = getattr(method.__objclass__, method.__name__), method.__self__
+    if method.__name__ == "__next__" and is_counter(owner):
+        return iterators.next_(owner)
+    session.tracker.step_at_capture(owner)
     if isinstance(owner, type) and method.__name__ == "__call__":
         return construction.instantiate(session, owner, args, kwargs, call_plain)
     handler = handler_of(unbound)

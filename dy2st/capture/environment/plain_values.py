@@ -8,6 +8,8 @@ import decimal
 import enum
 import functools
 import io
+import itertools
+import re
 import sys
 import types
 import weakref
@@ -78,6 +80,14 @@ def gives_once(value: Any) -> bool:
     if not isinstance(value, collections.abc.Iterator) or isinstance(value, io.IOBase):
         return False
     return isinstance(value, types.GeneratorType) or not isinstance(type(value).__next__, types.FunctionType)
+
+
+def is_counter(value: Any) -> bool:
+    """Tell whether a value is an ``itertools.count`` of whole numbers: what it has given tells the rest."""
+    return type(value) is itertools.count and _WHOLE.fullmatch(repr(value)) is not None
+
+
+_WHOLE = re.compile(r"count\(-?\d+(, -?\d+)?\)")
 
 
 def is_tuple(value: Any) -> bool:

@@ -20,7 +20,7 @@ from dy2st.capture.environment import plain_values
 from dy2st.capture.environment.abstracts import AbstractObjects
 from dy2st.capture.environment.arrays_met import ArraysMet
 from dy2st.capture.environment.guards import GuardTable
-from dy2st.capture.environment.plain_values import CONSTANTS, SHARDED, check_whole, gives_once, held, is_tuple, tables
+from dy2st.capture.environment.plain_values import CONSTANTS, SHARDED, check_whole, gives_once, held, is_counter, is_tuple, tables
 from dy2st.capture.environment.same_contents import MAPPINGS, PATCH_MARK
 from dy2st.capture.environment.sources import PROXIES, Source, SourceTable
 from dy2st.capture.values import storage
@@ -50,6 +50,7 @@ class Tracker:
         self.met: Callable[[type], object] = id
         """Told the class of each object that code under capture reads or makes."""
         self._objects: dict[int, tuple[Any, Source]] = {}
+        self._counters: dict[int, tuple[Any, Source]] = {}
         self._abstracts: dict[int, Any] = {}
         """What some objects stand for, by their identity."""
         self.given: dict[int, tuple[Any, Any]] = {}
@@ -90,6 +91,12 @@ class Tracker:
         if isinstance(value, types.FunctionType):
             return any(isinstance(held, (FakeTensor, *CAPTURE_VALUES)) for held in map(held, value.__closure__ or ()))
         return isinstance(value, (np.ndarray, torch._C.Future)) or gives_once(value)
+
+    def step_at_capture(self, value: Any) -> None:
+        """Note that something may take numbers from a counter at capture, if a value is one: then the program is right once."""
+        _, source = self._counters.pop(id(value), (None, None))
+        if source is not None:
+            self.guards.never(source)
 
     def stand_for(self, obj: Any, value: Any, source: Source) -> None:
         """Something stands for a set or deque during the capture."""
@@ -325,6 +332,9 @@ class Tracker:
             for part, step in parts.items():
                 held = getattr(value, part) if step is None else step(value)
                 self.read(held, self.table.attribute(source, part) if step is None else self.table.referent(source, step))
+        elif is_counter(value):
+            self.guards.same(source, value)
+            self._counters[id(value)] = value, source
         elif gives_once(value) or plain_values.changes_unseen(value):
             self.guards.never(source)
         elif isinstance(value, np.ndarray):  # one of a class of its own

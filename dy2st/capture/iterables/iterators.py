@@ -23,7 +23,7 @@ from dy2st.capture.attributes import access, attributes, class_attributes
 from dy2st.capture.branching import optional
 from dy2st.capture.containers.iterables import RuntimeIterable, Stream
 from dy2st.capture.environment import written_out
-from dy2st.capture.environment.plain_values import gives_once
+from dy2st.capture.environment.plain_values import gives_once, is_counter
 from dy2st.capture.environment.users_code import has_own, is_converted_module
 from dy2st.capture.iterables import watching
 from dy2st.capture.iterables.generators import UserGenerator
@@ -33,6 +33,7 @@ from dy2st.capture.session.session import Session, current, need
 from dy2st.capture.values import dict_views, storage
 from dy2st.capture.values.symbolic import Stale, TaggedUnion
 from dy2st.capture.writes.places import CellPlace, Place
+from dy2st_runtime.primitives import control
 
 END: Any = object()
 """What :func:`step` gives when there is no further item."""
@@ -192,10 +193,21 @@ def is_written_by_user(iterator: Any) -> bool:
 def next_(iterator: Any, *default: Any) -> Any:
     """Return ``next(iterator, default)``."""
     if not is_written_by_user(iterator):
-        take(need(), iterator)
+        session = need()
+        if is_counter(iterator) and session.tracker.source_of(iterator) is not None and id(iterator) not in session.iterators.taken:
+            return _counted(session, iterator)
+        take(session, iterator)
         return _next(iterator, *default)
     step = types.MethodType(_written_by_user(iterator, "__next__"), iterator)
     return need().call(written_out.attempted, step, StopIteration, lambda: default[0]) if default else need().call(step)
+
+
+def _counted(session: Session, counter: Any) -> Any:
+    """Return the next number of a counter from outside (``next(self.ids)``): the program takes it when it runs."""
+    session.iterators.counters[id(counter)] = counter
+    number = session.shapes.fresh_int()
+    session.builder.call(control.call_, (next, (counter,), {}), {}, number)
+    return number
 
 
 def take(session: Session, iterator: Any) -> None:
@@ -214,7 +226,10 @@ def take(session: Session, iterator: Any) -> None:
         )
     if isinstance(iterator, Stream) and iterator.resumes and not session.iterators.is_spent(iterator):
         return  # the program knows how far it has come
+    session.tracker.step_at_capture(iterator)
     taken = session.iterators.taken.get(id(iterator))
+    if id(iterator) in session.iterators.counters:
+        raise attributes.spent(session)
     if taken is not None and (taken[1] is None or not session.builder.is_inside(taken[1])):
         raise attributes.spent(session)
     if not session.blocks.at_root:

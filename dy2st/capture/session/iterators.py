@@ -32,6 +32,7 @@ class Iterators:
     Attributes:
         older: goes on with iterators from outside.
         taken: iterators with the block that took items from them last; ``None`` once nobody may.
+        counters: those that count without an end, of which the program takes numbers when it runs.
         generators: the generators of the user's that are alive.
         unclosed: errors for those that nobody could close.
     """
@@ -39,6 +40,7 @@ class Iterators:
     def __init__(self) -> None:
         self.older: Older
         self.taken: dict[int, tuple[Any, BlockBuilder | None]] = {}
+        self.counters: dict[int, Any] = {}
         self.generators: weakref.WeakSet[Any] = weakref.WeakSet()
         self.unclosed: list[CaptureError] = []
 

@@ -299,6 +299,13 @@ def _represented(session: Session, value: Any) -> Sequence[Any]:
     if isinstance(value, AbstractDeque):
         return flat(session, ["deque(", (value.items, "r", ""), ")" if value.maxlen is None else f", maxlen={value.maxlen})"])
     pieces = _parts_of(session, value, kind)
+    session.tracker.step_at_capture(value)
+    if id(value) in session.iterators.counters:
+        raise errors.CaptureError(
+            "the text of a counter is made from which the program takes numbers",
+            session.here(),
+            fix="keep the number in an attribute: self.next_id += 1",
+        )
     return _asked(session, lambda: repr(value)) if pieces is None else flat(session, pieces)
 
 

@@ -56,6 +56,7 @@ def call_plain(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
     if not session.blocks.at_root:
         iterators.check_own(session, function, *args, *kwargs.values())
     for value in (*args, *kwargs.values()):
+        session.tracker.step_at_capture(value)
         if isinstance(value, spreading.Rest):
             raise spreading.refused(session, function)
         is_list = session.lists.of(contents(value)) is not None and not isinstance(value, AbstractDeque)
