@@ -52,7 +52,7 @@ def rewrite_assign(node: gast.Assign, context: Context) -> list[gast.stmt]:
 def rewrite_unpacking(node: gast.Assign, context: Context) -> gast.Assign:
     """Return a value that is taken apart passes through an operator."""
     target = next((target for target in node.targets if isinstance(target, gast.Tuple | gast.List)), None)
-    if target is None or (isinstance(node.value, gast.Tuple | gast.List) and _is_flat(target)):
+    if target is None or (_is_of_known_length(node.value) and _is_flat(target)):
         return node
     text = "_dy2st.unpacked(value, pattern)"
     pattern = template.constant(pattern_of(target), node.value)
@@ -68,6 +68,10 @@ def pattern_of(target: gast.expr) -> unpacking.Pattern:
         return None
     parts = tuple(map(pattern_of, target.elts))
     return len(parts) if not any(parts) else parts
+
+
+def _is_of_known_length(value: gast.expr) -> bool:
+    return isinstance(value, gast.Tuple | gast.List) and not any(isinstance(part, gast.Starred) for part in value.elts)
 
 
 def _is_flat(target: gast.expr) -> bool:

@@ -39,6 +39,8 @@ def item_at_runtime(session: Session, value: Any, key: Any) -> Any:
     session.outside.check_changed(value)
     if isinstance(value, (list, tuple, str)):
         key = ranges.index_of(session, key, value)
+    if type(value) in (list, tuple, str) and not value:
+        return _in_nothing(session, value, key)
     if isinstance(value, (list, tuple, str)) and value and not isinstance(key, slice):
         few_lists = len(value) <= _FEW and all(type(part) is list for part in value)  # a list of the program would have copies
         if few_lists or not _fits_list(value):
@@ -55,6 +57,16 @@ def item_at_runtime(session: Session, value: Any, key: Any) -> Any:
     if isinstance(value, lookup.MAPPINGS) and lookup.is_runtime(key):
         return lookup.item(session, value, key)
     return methods.item(session, value, key) if isinstance(value, (str, Text)) else _refused(session, value)
+
+
+def _in_nothing(session: Session, value: Any, key: Any) -> Any:
+    """Return ``value[key]`` of an empty list, tuple or string."""
+    if not isinstance(key, slice):
+        raise raised(IndexError(f"{'string' if isinstance(value, str) else type(value).__name__} index out of range"))
+    result = value[:]
+    if isinstance(result, list):
+        session.lists.own(result)
+    return result
 
 
 def _refused(session: Session, value: Any) -> NoReturn:

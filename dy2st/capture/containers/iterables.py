@@ -110,6 +110,12 @@ class Stream(AbstractIterator, example=iter(())):
         return self.source
 
     @property
+    def has_any_length(self) -> bool:
+        """Whether only the program knows how many items there are to go through, also by way of other streams."""
+        source = self.source
+        return source.has_any_length if isinstance(source, Stream) else isinstance(source, (RuntimeIterable, TaggedUnion))
+
+    @property
     def has_begun(self) -> bool:
         """Whether an item has been taken, or a loop has gone through it."""
         return self._consumed or self._is_begun

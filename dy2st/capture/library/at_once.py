@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -13,7 +13,7 @@ from dy2st import errors
 from dy2st.capture.branching import optional
 from dy2st.capture.containers.ranges import RuntimeRange
 from dy2st.capture.environment.users_code import has_own
-from dy2st.capture.iterables import iterators
+from dy2st.capture.iterables import iterators, watching
 from dy2st.capture.iterables.runtime_iterables import as_runtime
 from dy2st.capture.library import steps_written_out
 from dy2st.capture.library.registry import handles
@@ -103,7 +103,15 @@ def _tee(session: Session, iterable: Any, n: int = 2) -> Any:
 
 @handles(itertools.chain.from_iterable)
 def _chain_from_iterable(session: Session, many: Any) -> Any:
-    return session.call(itertools.chain, *iteration.iterated(decided(session, many)))
+    many = decided(session, many)
+    if isinstance(many, (list, tuple)):
+        return session.call(itertools.chain, *iteration.iterated(many))
+    return _one_after_the_other(session, iteration.iterated(many))
+
+
+def _one_after_the_other(session: Session, many: Iterator[Any]) -> Iterator[Any]:
+    for values in many:
+        yield from watching.stepped(iterators.over(decided(session, values)))
 
 
 def decided(session: Session, value: Any) -> Any:

@@ -55,7 +55,8 @@ def _dispatch(session: Session, function: Any, kind: type) -> Any:
 
 @handles(itertools.starmap)
 def _starmap(session: Session, function: Any, values: Any) -> Any:
-    if has_any_length(decided(session, values)) or isinstance(values, Stream):
+    values = decided(session, values)
+    if has_any_length(values) or (isinstance(values, Stream) and values.has_any_length):
         return session.call(iter, session.call(steps_written_out.starmap, function, values))
     return (session.call(function, *iteration.iterated(arguments)) for arguments in iteration.iterated(values))
 

@@ -268,7 +268,7 @@ def _next(session: Session, iterator: Any, *default: Any) -> Any:
         return _first(session, iterator, default)
     if not isinstance(iterator, Stream) or iterator.has_begun:
         return iterators.next_(iterator, *default)
-    if _is_runtime(iterator):
+    if iterator.has_any_length:
         return _first(session, iterator, default)
     if not _is_plain(iterator.source):
         return iterators.next_(iterator, *default)
@@ -283,14 +283,6 @@ def _next(session: Session, iterator: Any, *default: Any) -> Any:
 
 
 _OF_ITEMS: tuple[type, ...] = (*(type(iter(kind())) for kind in (list, tuple, dict)), type(iter(range(0))))
-
-
-def _is_runtime(iterator: Stream) -> bool:
-    """Tell whether only the program knows how many items an iterator goes through, also by way of ``enumerate``."""
-    source = iterator.source
-    while isinstance(source, Stream):
-        source = source.source
-    return isinstance(source, (RuntimeIterable, TaggedUnion))
 
 
 def _is_plain(iterator: Any) -> bool:

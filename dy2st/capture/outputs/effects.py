@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from types import CellType, ModuleType
@@ -60,7 +61,9 @@ def effects_of(session: Session, writes: Sequence[Write], describer: Describer) 
         source = session.tracker.source_of(owner)
         _stay_distinct(session, owner, source)
         name = _place_name(place, source)
-        effects.append(_effect(session, write, name, describer))
+        where = session.places.written_at.get(place.key)
+        with session.position.located(where) if where is not None else contextlib.nullcontext():
+            effects.append(_effect(session, write, name, describer))
         writers.append(_writer(session, write, owner, source))
         written.append(name)
         written += _names_within(name, write.new)

@@ -32,6 +32,8 @@ def lists(p: Paths) -> list[str]:
             [f"{two} = {one}"], [f"{two} = {one}"], [f"{two} = [{t}]"], [f"{two} = []"], [f"{two} = list({one})"], [f"{two} = {one} + [{t}]"], [f"{two} += [{t}]"],
             [f"{two}, {one} = {one}, {two}" if "[" not in one else f"{two} = {one}"], [f"{one}[:] = [{t}]"], [f"{one}.reverse()"], [f"{two} = {one}[1:]"],
             [f"{two} = {one} if {p.test()} else {p.list()}"], [f"{one}[-2:] = [{t}]"], [f"{two} = {one}.copy()"],
+            [f"z, *w = [x, *{one}]", "j = len(w)"], [f"for k, v in zip('pqrs', {one}):", "    y = y + v"], [f"for v in itertools.chain({one}, [x]):", "    y = y + v"],
+            [f"y = functools.reduce(lambda a, b: a + b, {one}, y)"], ["try:", f"    y = y + {one}[int(n)]", "except IndexError:", "    j = 4"],
             _kept(p, f"copy.deepcopy({one})", two), _kept(p, f"{one}[:]", two),
         ]
     )  # fmt: skip
@@ -51,7 +53,7 @@ def dicts(p: Paths) -> list[str]:
             _guarded(p, one, f"y = y + {t}"), _guarded(p, f"not {one}", f"{one}[{k}] = {t}"), [f"j = 1 if {one} else 2"],
             _guarded(p, f"{k} in {one}", f"{one}[{k}] += 1"), [f"j = len([*{one}])"], [f"{two} = dict(reversed(list({one}.items())))"],
             [f"{two} = {one}.copy()"], [f"{two} = dict.fromkeys({one}, {t})"], _kept(p, f"{one}.copy()", two), _kept(p, f"copy.deepcopy({one})", two),
-            _kept(p, f"dict.fromkeys({one}, {t})", two), *_views(p, one, k),
+            _kept(p, f"dict.fromkeys({one}, {t})", two), *_views(p, one, k), *_steps(p, one),
         ]
     )  # fmt: skip
 
@@ -65,6 +67,17 @@ def _views(p: Paths, table: str, key: str) -> list[list[str]]:
         [f"j = int({table}.keys().isdisjoint([{key}, 'z']))"],
         [f"j = int({table}.keys() <= {p.dict()}.keys())"],
         [f"j = len({{x: 1, {p.tensor()}: 2}}.keys() & [{t} if {p.test()} else x])"],
+    ]
+
+
+def _steps(p: Paths, table: str) -> list[list[str]]:
+    """What goes through a dict, by way of an iterator over another one; the dict changes meanwhile."""
+    return [
+        [f"for j, (key, v) in enumerate({table}.items()):", "    y = y + v * j"],
+        [f"for j, (key, v) in enumerate({table}.items()):", f"    if {p.test()}:", f"        del {table}[key]", "        break"],
+        [f"for key in itertools.chain({table}, ['z']):", "    j = j + len(str(key))"],
+        [f"for w, v in zip(range(3), {table}.values()):", "    y = y + v * w"],
+        [f"w = next((key for key, v in {table}.items() if v.sum() > 0), None)", "j = int(w is None)"],
     ]
 
 
@@ -176,6 +189,7 @@ def keys(p: Paths) -> list[str]:
         forms += [
             ["cnt[k] += 1"],
             ["cnt[k] += 1"],
+            ["cnt[f'b{int(n) % 3}'] += 1"],
             ["cnt.update([k, 'a'])"],
             ["j = cnt[k]"],
             ["j = cnt.most_common(1)[0][1] if cnt else 0"],

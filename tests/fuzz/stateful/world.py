@@ -18,6 +18,7 @@ import copy
 import dataclasses
 import enum
 import functools
+import itertools
 import types
 
 import torch
