@@ -18,6 +18,7 @@ from dy2st.capture.diagnostics.attribution import is_users
 from dy2st.capture.diagnostics.translation import in_users_words, user_line
 from dy2st.capture.raising import departures
 from dy2st.capture.raising.unwinding import CHAIN, outstanding, unwound
+from dy2st.capture.recording.block import OutOfScopeError
 from dy2st.capture.session.session import Session, current
 from dy2st.capture.texts import wording
 from dy2st.capture.values.signals import Signal, Unreachable
@@ -144,7 +145,7 @@ def _given(session: Session, error: BaseException, values: list[Any]) -> list[An
     """
     try:
         return [wording.node_value(session, value) for value in values]
-    except KeyError as missing:
+    except OutOfScopeError as missing:
         raise errors.CaptureError(
             f"a {type(error).__name__} with values that are known only at run time is raised outside of the block that made it",
             session.here(),

@@ -29,6 +29,10 @@ _VALUES = (torch.Tensor, *SYMBOLIC_NUMBERS, RuntimeList, RuntimeString, RuntimeF
 """What nodes stand for."""
 
 
+class OutOfScopeError(CaptureError):
+    """A value has no node in a block, nor in those around it."""
+
+
 class BlockBuilder:
     """A block under construction.
 
@@ -104,8 +108,8 @@ class BlockBuilder:
         if node is None and isinstance(value, torch.Tensor):
             node = self._find_object(self.adopt(value))
         if node is None:
-            raise CaptureError(
-                f"{describe(value)} is used where the program does not know it: another branch or loop has made it",
+            raise OutOfScopeError(
+                f"{describe(value) or 'a value'} is used outside of the branch or loop that made it",
                 fix="make it before the branch or loop, or give it back from there",
             )
         return node
