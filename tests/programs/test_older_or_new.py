@@ -70,3 +70,26 @@ def test_it_is_known_which_it_is(function):
         return World(function, [owner], [functools.partial(call, n=n) for n in (2, 1, 0, 3, 2)])
 
     agree(world)
+
+
+class Numbers:
+    def __init__(self):
+        self.kept, self.last = [1, 2, 3], None
+
+
+def puts_in_what_is_not_there(owner, n):
+    for i in range(n):
+        owner.last = i
+        break
+    else:
+        owner.kept[1:] = [i]
+    return owner.kept
+
+
+def test_a_branch_that_is_looked_at_again_checks_again():
+    def world():
+        owner = Numbers()
+        calls = [functools.partial(lambda run, n: run(owner, torch.tensor(n)), n=n) for n in (2, 0, 1, 3)]
+        return World(lambda owner, n: puts_in_what_is_not_there(owner, int(n)), [owner], calls)
+
+    agree(world)

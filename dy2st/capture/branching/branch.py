@@ -54,10 +54,8 @@ def _capture(test: Any, then: Any, orelse: Any, live: Sequence[str] | None) -> A
     for _ in range(_ATTEMPTS):
         try:
             fact = test.node.expr if isinstance(test, torch.SymBool) else None
-            outcomes = [
-                run_branch(session, then, cells, fact, live),
-                run_branch(session, orelse, cells, None if fact is None else sympy.Not(fact), live),
-            ]
+            facts = [fact, None if fact is None else sympy.Not(fact)]
+            outcomes = [run_branch(session, branch, cells, holds, live) for branch, holds in zip((then, orelse), facts)]
             result = join(session, test, outcomes, live)
         except NeedsMade as needed:
             session.operators.make_early(session, needed)
@@ -66,6 +64,9 @@ def _capture(test: Any, then: Any, orelse: Any, live: Sequence[str] | None) -> A
             lists = session.lists.to_make(needed, anywhere=live is None)  # what follows in the block may need more lists
             session.lists.raise_others(needed, lists)
         else:
+            for holds, outcome in zip(facts, outcomes):  # not before: a branch that is looked at again checks again
+                if holds is not None:
+                    session.shapes.imply(holds, outcome.checked)
             rests.go_on(session, cells)
             return result
         session.lists.make_all(lists)
@@ -95,9 +96,7 @@ def run_branch(
         checked = session.shapes.checked_since(region.facts)
         session.checks.emit()
         region.is_dead = dead
-        outcome = Outcome(region.start, region.builder, session.places.of(region), result, dead)
-    if fact is not None:
-        session.shapes.imply(fact, checked)
+        outcome = Outcome(region.start, region.builder, session.places.of(region), result, dead, checked=checked)
     return outcome
 
 

@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+import sympy
+
 from dy2st.capture.recording.block import BlockBuilder
 from dy2st.capture.types.abstract_values import ABSENT
 from dy2st.capture.writes.places import Place
@@ -73,6 +75,7 @@ class Outcome:
         result: the value of the expression; ``None`` for a statement.
         dead: whether it always raises.
         has_left: whether it leaves for a handler.
+        checked: what the program has checked on it.
     """
 
     start: int
@@ -81,6 +84,7 @@ class Outcome:
     result: Any
     dead: bool
     has_left: bool = False
+    checked: Sequence[sympy.Basic] = ()
 
     @property
     def value(self) -> Any:
