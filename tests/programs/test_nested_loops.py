@@ -165,3 +165,16 @@ def _state_replaced(n):
 def test_a_first_look_that_shows_that_older_objects_are_kept_is_the_first_that_keeps_them(looks):
     agree(_state_replaced, [torch.tensor(n) for n in (2, 0, 1, 3)])
     assert len(looks) == 2
+
+
+def test_a_loop_that_is_left_around_one_in_a_function_that_is():
+    def function(x, rows, n):
+        found = x * 0
+        for _ in range(int(n)):
+            found = next((row for row in rows if row.sum() > x.sum()), x)
+            if found is x or n > 2:
+                break
+        return found
+
+    rows = [torch.zeros(2), torch.full((2,), 3.0)]
+    agree(lambda x, n: function(x, rows, n), [(torch.full((2,), v), torch.tensor(n)) for v in (1.0, 5.0) for n in (2, 0, 3)])

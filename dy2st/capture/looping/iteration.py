@@ -89,6 +89,7 @@ def capture_for(iterable: Any, body: Any, live: Sequence[str], test: Any) -> Non
     iterable = contents(iterable)
     if isinstance(iterable, Stream):
         iterators.take(session, iterable)
+        session.frames.cells_of(*(function for function in (body, test) if hasattr(function, "__code__")))  # that are made here
         through, live = iterable.through, (*live, *iterable.bound)
         capture_for(iterable.consume(), lambda item: through(item, body, live, test), live, test)
         return
