@@ -128,6 +128,14 @@ def of_itertools(t, x):
     return x
 
 
+def asked_after_its_end(t, x):
+    counted = enumerate(t)
+    seen = [number for number, _ in counted]
+    if x > 1:
+        t["new"] = 4
+    return seen, next(counted, None)
+
+
 def caught(t, x):
     try:
         for number, key in enumerate(t):
@@ -140,7 +148,7 @@ def caught(t, x):
 
 OF_DICTS = [
     numbered_items, numbered_keys, goes_on, goes_on_beside_a_range, beside_weights, sees_what_is_written, of_map, of_a_generator,
-    first_of_a_generator, goes_on_with_a_generator, backwards, keys_backwards, of_itertools, caught,
+    first_of_a_generator, goes_on_with_a_generator, backwards, keys_backwards, of_itertools, asked_after_its_end, caught,
 ]  # fmt: skip
 
 

@@ -190,7 +190,7 @@ class Steps:
     """
 
     def __init__(self, keys: Keys, name: str) -> None:
-        self._keys, self._name = keys, name
+        self._keys, self._name, self._has_ended = keys, name, False
         self._items: Iterator[Any] = iter(keys.keys)
 
     def __iter__(self) -> Steps:
@@ -198,9 +198,10 @@ class Steps:
 
     def __next__(self) -> Any:
         item = next(self._items, _LAST)
-        if item is not _LAST or not self._keys.is_ordered:
+        if not self._has_ended and (item is not _LAST or not self._keys.is_ordered):
             self._keys.check()
-        if item is _LAST:
+        self._has_ended = item is _LAST  # nobody looks at the dict from then on
+        if self._has_ended:
             raise StopIteration
         return item if self._name == "keys" else value_now(self._keys.table, item, self._name)
 
