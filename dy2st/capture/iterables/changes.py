@@ -37,6 +37,8 @@ class Keys:
         self.keys = list(iterable)
         self._before, self._seen = self._state(), self._contents()
         self._count = optional.length(session, self.table)
+        self._unchanged_at = (-1, -1)
+        """How much had been written when nothing had changed."""
 
     def _state(self) -> tuple[dict[Any, bool], list[Any], int]:
         """Return the keys that are there, with whether each may not be, in their order, and how often the order was put."""
@@ -50,6 +52,15 @@ class Keys:
 
     def is_unchanged(self) -> bool:
         """Tell whether the same keys are there as before the loop, in the same order."""
+        writes = self._session.places.changes, self._session.blocks.key_orders.changes
+        if writes == self._unchanged_at:
+            return True
+        is_unchanged = self._looks_unchanged()
+        if is_unchanged:
+            self._unchanged_at = writes
+        return is_unchanged
+
+    def _looks_unchanged(self) -> bool:
         now, seen = self._contents(), self._seen
         if now[1] == seen[1] and len(now[0]) == len(seen[0]) and all(map(operator.is_, now[0], seen[0])):
             return True
