@@ -216,6 +216,15 @@ class Steps:
         return result
 
 
+def shown_table(session: Session, iterable: Any) -> tuple[Any, str] | None:
+    """Return the dict or set that is gone through, and the method that gives what is; ``None`` where it is another iterable.
+
+    A class of the user's may have its own way to go through one.
+    """
+    table, name = of_one(session.places.views, iterable) or (iterable, "keys")
+    return (table, name) if isinstance(table, (dict, AbstractSet)) and not has_own(table, "__iter__") else None
+
+
 def stepped(iterable: Any) -> Any:
     """Return what an iterator made of another one steps through: of a dict, a view, a set or a deque, steps that look for changes.
 
@@ -226,11 +235,11 @@ def stepped(iterable: Any) -> Any:
         return iterable
     if isinstance(iterable, AbstractDeque):
         return _steps_of_deque(session, iterable)
-    shown = of_one(session.places.views, iterable)
-    table, name = shown or (iterable, "keys")
-    if not isinstance(table, (dict, AbstractSet)) or has_own(table, "__iter__"):
+    shown = shown_table(session, iterable)
+    if shown is None or optional.is_unsure(session, shown[0]):
         return iterable
-    return iterable if optional.is_unsure(session, table) else Steps(Keys(session, table, table), name)
+    table, name = shown
+    return Steps(Keys(session, table, table), name)
 
 
 def watched(session: Session, iterable: Any, body: Any) -> tuple[Any, Any]:

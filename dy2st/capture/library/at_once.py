@@ -12,15 +12,12 @@ import torch
 from dy2st import errors
 from dy2st.capture.branching import optional
 from dy2st.capture.containers.ranges import RuntimeRange
-from dy2st.capture.environment.users_code import has_own
 from dy2st.capture.iterables import iterators, watching
 from dy2st.capture.iterables.runtime_iterables import as_runtime
 from dy2st.capture.library import steps_written_out
 from dy2st.capture.library.registry import handles
 from dy2st.capture.looping import iteration
 from dy2st.capture.session.session import Session
-from dy2st.capture.values import dict_views
-from dy2st.capture.values.abstract_objects import AbstractSet
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS
 
 _OF_PROGRAM = (torch.Tensor, *SYMBOLIC_NUMBERS)
@@ -116,11 +113,8 @@ def _one_after_the_other(session: Session, many: Iterator[Any]) -> Iterator[Any]
 
 def decided(session: Session, value: Any) -> Any:
     """Return a list of the keys of a dict, or of what a view or set gives, of which a tensor decides what is there."""
-    table = (dict_views.of_one(session.places.views, value) or (value, "keys"))[0]
-    is_table = isinstance(table, (dict, AbstractSet, optional.RuntimeView))
-    is_open = is_table and not has_own(table, "__iter__") and (
-        isinstance(table, optional.RuntimeView) or optional.is_unsure(session, table)
-    )  # fmt: skip
+    shown = watching.shown_table(session, value)
+    is_open = isinstance(value, optional.RuntimeView) or (shown is not None and optional.is_unsure(session, shown[0]))
     return iteration.collected(value) if is_open else value
 
 

@@ -21,7 +21,6 @@ from dy2st.capture.collections import ordering
 from dy2st.capture.containers import lists, tuples, wide_dicts
 from dy2st.capture.containers.iterables import Columns, RuntimeIterable, Stream
 from dy2st.capture.environment import written_out
-from dy2st.capture.environment.users_code import has_own
 from dy2st.capture.iterables import iterators, runtime_iterables, watching
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.looping import comprehensions, iteration, zipped
@@ -244,13 +243,9 @@ def _iter(session: Session, value: Any, *sentinel: Any) -> Any:
 
 def _shown_by_program(session: Session, value: Any) -> Any:
     """Return what shows the keys, values or items of a dict where only the program knows which there are; else the value."""
-    table, name = value, "keys"
-    if not isinstance(value, dict):
-        known = dict_views.of_one(session.places.views, value)
-        if known is None:
-            return value
-        table, name = known
-    return value if has_own(table, "__iter__") or not optional.is_unsure(session, table) else optional.view(table, name)
+    shown = watching.shown_table(session, value)
+    is_open = shown is not None and isinstance(shown[0], dict) and optional.is_unsure(session, shown[0])
+    return optional.view(*shown) if shown is not None and is_open else value
 
 
 def _kind_of_iterator(value: Any) -> type:
