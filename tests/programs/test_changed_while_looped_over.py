@@ -410,3 +410,43 @@ def counts_in_a_function_of_its_own(t, x):
 @pytest.mark.parametrize("function", [counts_what_may_be_there, counts_in_a_function_of_its_own])
 def test_variables_of_loops_over_items_that_may_be_there(function):
     check(function, lambda: {"a": 0, "b": 1})
+
+
+def takes_out_what_may_be_there_and_goes_on(t, x):
+    seen = 0
+    for _ in range(int(x.abs() * 2)):
+        for key in t:
+            seen += 1
+            if x < 1:
+                t.pop(key, None)
+        if x > 0:
+            t["a"] = x
+    return seen
+
+
+def takes_out_members_and_goes_on(t, x):
+    members = set()
+    for _ in range(int(x.abs() * 2)):
+        for key in members:
+            if x < 1:
+                members.discard(key)
+        if x < 2:
+            members.add("c")
+    return len(members)
+
+
+def replaces_what_may_be_there(t, x):
+    for _ in range(int(x.abs() * 2)):
+        for key in t:
+            if x < 1:
+                t[key] = x * 2
+        if x > 1:
+            t.pop("a", None)
+    return len(t)
+
+
+@pytest.mark.parametrize(
+    "function", [takes_out_what_may_be_there_and_goes_on, takes_out_members_and_goes_on, replaces_what_may_be_there]
+)
+def test_what_may_be_there_before_an_iteration_and_may_be_there_after_it(function):
+    check(function, lambda: {"a": torch.tensor(1.0)})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import functools
 import itertools
 import operator
@@ -40,10 +41,14 @@ class Keys:
         self._unchanged_at = (-1, -1)
         """How much had been written when nothing had changed."""
 
-    def _state(self) -> tuple[dict[Any, bool], list[Any], int]:
-        """Return the keys that are there, with whether each may not be, in their order, and how often the order was put."""
+    def _state(self) -> tuple[dict[Any, _Open | None], list[Any], int]:
+        """Return the keys that are there, with what says whether each is if it may not be, in their order, and how often that was
+        put.
+        """
         parts = dict.items(self.table)
-        presence = {key: may_be_undefined(value) for key, value in parts if not isinstance(value, Undefined)}
+        presence = {
+            key: _Open(value) if may_be_undefined(value) else None for key, value in parts if not isinstance(value, Undefined)
+        }
         return presence, list(presence), self._session.blocks.key_orders.changes
 
     def _contents(self) -> tuple[list[Any], int]:
@@ -119,6 +124,19 @@ class Keys:
         ranks = orders.ranks(self._session, self.table, keys)
         steps = [self._session.call(operator.lt, one, other) for one, other in itertools.pairwise(ranks)]
         return _all(self._session, steps)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Open:
+    """A value that may be missing: another one may be missing on other ways."""
+
+    value: Any
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Open) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
 
 
 def value_now(table: dict[Any, Any], key: Any, name: str) -> Any:

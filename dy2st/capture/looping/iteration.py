@@ -185,7 +185,7 @@ def _in_one_way(session: Session, iterable: Any, body: Any, live: Sequence[str],
     """Return what captures the loop over a copy of a dict or set in which it is known what there is."""
 
     def again(table: Any) -> None:
-        is_watched = is_watchable(iterable, body) and is_watchable(table, body)
+        is_watched = is_watchable(iterable, body) and isinstance(table, (dict, set))
         _unroll(session, table, body, live, test, iterable) if is_watched else capture_for(table, body, live, test)
 
     return again
@@ -196,7 +196,8 @@ def _unroll(session: Session, iterable: Any, body: Any, live: Sequence[str], tes
 
     ``whole`` is what the iterable is a copy of, in one of the ways in which it may be.
     """
-    steps = Watched(session, iterable, whole or iterable, body) if is_watchable(iterable, body) else None
+    is_watched = whole is not None or is_watchable(iterable, body)
+    steps = Watched(session, iterable, iterable if whole is None else whole, body) if is_watched else None
     iterator = iterators.started(iterable) if steps is None else steps
     if isinstance(iterator, TaggedUnion):  # the user's __iter__ gives one of several
         return capture_for(session.over(iterator, lambda option: session.call(tuple, option)), body, live, test)
