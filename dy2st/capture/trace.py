@@ -47,6 +47,7 @@ from dy2st.capture.values.signals import (
     NeedsRanks,
     NeedsRecords,
     NeedsRuntimeList,
+    NeedsSteps,
     NeedsTable,
     Unreachable,
 )
@@ -89,6 +90,8 @@ def capture(request: Request, convert: Callable[[FunctionType], Any], namespace:
             request = dataclasses.replace(request, apart=request.apart | {needed.trait})
         except NeedsObject as needed:
             request = dataclasses.replace(request, dynamic_state={**request.dynamic_state, needed.name: OBJECT})
+        except NeedsSteps as needed:
+            request = dataclasses.replace(request, in_steps=request.in_steps | {needed.steps})
         except NeedsRanks:
             request = dataclasses.replace(request, ranked=True)
 

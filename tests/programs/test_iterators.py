@@ -840,3 +840,54 @@ def test_a_default_of_next_where_a_tensor_decides_that_an_iterator_of_the_users_
             return taken
 
     agree(caught, [*signs(), vec(0.5, 1, 0), vec(3, 1, 0)])
+
+
+def _then_raises(x):
+    yield x
+    x = x + 1
+    yield x * 2
+    raise KeyError("third")
+
+
+def _then_draws(x):
+    yield x
+    yield x + torch.rand(())
+    yield x + torch.rand(())
+
+
+class _Draws:
+    def __init__(self, x):
+        self.x, self.steps = x, 0
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        self.steps += 1
+        if self.steps == 3:
+            raise KeyError("third")
+        self.x = self.x + torch.rand(())
+        return self.x
+
+
+@pytest.mark.parametrize("make", [_then_raises, _then_draws, _Draws])
+def test_what_an_iterator_does_on_its_way_to_an_item_that_is_not_taken_is_not_done(make):
+    def f(x):
+        for z in make(x):
+            if x.sum() > 0:
+                break
+        return z
+
+    agree(f, signs())
+
+
+def test_items_of_map_that_draw_are_not_made_before_the_loop_that_takes_them():
+    @dy2st.to_static
+    def f(x):
+        for k, z in enumerate(map(lambda k: torch.rand(()) * k, range(3))):
+            if x.sum() > k:
+                break
+        return z
+
+    with pytest.raises(dy2st.CaptureError, match="the items of map are made before the loop"):
+        f(vec(1.0))

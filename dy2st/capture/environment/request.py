@@ -50,6 +50,8 @@ class Request:
         for_any_call: whether the program is kept for calls of which nothing is guarded, as one that is saved.
         arrays: the positions of the leaves that are tensors in the memory of NumPy's arrays.
         ranked: whether the orders of the keys of dicts are told by ranks.
+        in_steps: the iterators whose items are taken one by one, where the code asks for them; see
+            :func:`~dy2st.capture.iterables.ahead.taken`.
         islands: the functions that run as Python since they cannot be captured, with the reasons.
     """
 
@@ -72,4 +74,5 @@ class Request:
     for_any_call: bool = False
     arrays: frozenset[int] = frozenset()
     ranked: bool = False
+    in_steps: frozenset[Any] = frozenset()
     islands: Mapping[tuple[str, int, str, int], str] = dataclasses.field(default_factory=dict)

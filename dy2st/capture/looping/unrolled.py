@@ -13,7 +13,7 @@ from typing import Any
 from dy2st import errors
 from dy2st.capture.branching.branch import capture_if, capture_if_exp, join
 from dy2st.capture.containers.iterables import RuntimeIterable
-from dy2st.capture.iterables import iterators
+from dy2st.capture.iterables import ahead, iterators
 from dy2st.capture.iterables.generators import UserGenerator
 from dy2st.capture.iterables.runtime_iterables import of_range
 from dy2st.capture.iterables.watching import of_program
@@ -127,11 +127,20 @@ def capture_rest(session: Session, rest: Rest, body: Any, live: Sequence[str], t
         session.site("for", "captured", "the loop may be left at run time")
         return
     _check_endless(session, rest)
-    if iterators.is_written_by_user(rest.iterator):
-        rest.iterator = iter(_remaining(session, rest.iterator))
+    if ahead.is_in_steps(session, rest.iterator):
+        pass
+    elif iterators.is_written_by_user(rest.iterator):
+        rest.iterator = iter(ahead.taken(session, rest.iterator, lambda: _remaining(session, rest.iterator)))
     elif rest.changed is not None and iterators.reads_nothing_of(rest.iterator, rest.changed):
-        rest.iterator = iter(iterators.quietly(session, rest.iterator, lambda: at_most(session, rest.iterator)))
+        rest.iterator = iter(_taken(session, rest.iterator))
     _skip_iterations(session, rest, body, live, test)
+
+
+def _taken(session: Session, iterator: Any) -> list[Any]:
+    """Return the items that a generator still has."""
+    if not isinstance(iterator, UserGenerator):
+        return at_most(session, iterator)
+    return ahead.taken(session, iterator, lambda: iterators.quietly(session, iterator, lambda: at_most(session, iterator)))
 
 
 def _skip_iterations(session: Session, rest: Rest, body: Any, live: Sequence[str], test: Any) -> None:

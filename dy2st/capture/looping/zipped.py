@@ -14,7 +14,7 @@ from dy2st.capture.branching.assertions import check
 from dy2st.capture.branching.branch import capture_if
 from dy2st.capture.containers import lists
 from dy2st.capture.containers.iterables import RuntimeIterable, Stream
-from dy2st.capture.iterables import iterators
+from dy2st.capture.iterables import ahead, iterators
 from dy2st.capture.iterables.changes import conjunction
 from dy2st.capture.iterables.iterators import over
 from dy2st.capture.iterables.runtime_iterables import as_it_is, as_runtime, iterator_of, of_range
@@ -148,7 +148,10 @@ def by_position(session: Session, iterable: Any) -> RuntimeIterable:
         value = next(iterable)
         return RuntimeIterable(lambda: sys.maxsize, lambda k: value, "itertools.repeat")
     is_iterator = isinstance(iterable, collections.abc.Iterator) and not isinstance(iterable, Stream)
-    items = collected(at_most(session, iterators.over(iterable)) if is_iterator else iterable)
+    if isinstance(iterable, Stream):
+        items = ahead.required_quiet(session, lambda: collected(iterable), type(iterable.example).__name__)
+    else:
+        items = collected(at_most(session, iterators.over(iterable)) if is_iterator else iterable)
     known = session.lists.of(items)
     return _by_position(session, items) if known is None else lists.iterable(session, known)
 

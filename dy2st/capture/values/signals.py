@@ -112,6 +112,18 @@ class NeedsRanks(Signal):
         super().__init__("the keys of a dict may be in more orders than are written out")
 
 
+class NeedsSteps(Signal):
+    """What an iterator gives must not be taken before it is known that the code asks for it, and the capture starts again.
+
+    Attributes:
+        steps: what tells the code of the iterator from others.
+    """
+
+    def __init__(self, steps: Any) -> None:
+        super().__init__("an iterator raises or draws on its way to an item that may not be taken")
+        self.steps = steps
+
+
 class NeedsRecords(Signal):
     """What is written outside has to be recorded before each operation that may fail, and the capture starts again."""
 
