@@ -200,6 +200,8 @@ def _check_put_once(session: Session, part: Any) -> None:
         return
     early = f"made early: {type(part).__module__}.{type(part).__qualname__}"
     is_older = allocated is not None and not session.blocks.is_of_block(allocated)
+    if is_older and cells.may_be_known_by_them(session, part):
+        raise NeedsMade(part, error)  # where it is made it has cells, by which it is found wherever it stands
     if _may_be_in_already(session, part):
         if is_older and early not in session.traits.apart and not session.places.copies.has_followed(part):
             raise NeedsApart(early)

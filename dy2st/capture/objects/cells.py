@@ -112,6 +112,12 @@ def is_known_by_them(session: Session, value: Any) -> bool:
     return tensor_traits.OWNERS in session.traits.apart and (type(value) is Cell or next(_of(value), None) is not None)
 
 
+def may_be_known_by_them(session: Session, value: Any) -> bool:
+    """Tell whether the program would know an object by its cells, if it had them."""
+    apart = session.traits.apart
+    return tensor_traits.OWNERS in apart and session.places.copies.is_wanted(type(value), apart)
+
+
 def require_owners(session: Session, value: Any) -> None:
     """Have the program know by its cells which object a value is; where it cannot have some, nothing happens.
 

@@ -207,7 +207,7 @@ class Describer:
         if self._is_holder(value):
             return self._holder(value, what)
         value = self.session.lists.of(value) or value
-        if value in self.session.places.copies and self._is_found(value):
+        if value in self.session.places.copies and not isinstance(value, AbstractTable) and self._is_found(value):
             return self._owner(value, what)
         self._check_copy(value, what)
         return self._described(value, what)
@@ -255,15 +255,19 @@ class Describer:
 
     def _table(self, value: AbstractTable, what: str) -> Structure:
         """Return a dict or set of the program: it is made of the lists of its keys and of what is under them."""
-        keys = self.described(value._dy2st_keys, what)
+        keys = self.described(self._unpacked(value._dy2st_keys), what)
         if isinstance(value, AbstractKeys):
             return CollectionOf("set", (keys,))
-        parts = TupleOf((keys, self.described(value._dy2st_values, what)))
+        parts = TupleOf((keys, self.described(self._unpacked(value._dy2st_values), what)))
         if not isinstance(value.example, collections.defaultdict):
             return CollectionOf(f"zipped {type(value.example).__name__}", (parts,))
         factory, inside = value.default_factory, CollectionOf("zipped dict", (parts,))  # type: ignore[attr-defined]
         kind = str(kind_of_table(collections.defaultdict(factory)))
         return CollectionOf(kind, (inside if kind != ANY_FACTORY else TupleOf((self.describe(factory, what), inside)),))
+
+    def _unpacked(self, part: Any) -> Any:
+        """Return a list of a table, which may be in a cell where the table is in a list of the program."""
+        return cells.read(self.session, part) if cells.are(part) else part
 
     def _with_tables(self, leaf: Leaf, items: RuntimeList, what: str) -> Structure:
         """Return a list of the program with dicts and sets in the places of what stands for them in it."""
