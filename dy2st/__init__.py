@@ -17,14 +17,17 @@ a process that imports ``dy2st_runtime`` alone, and whole, where it can, in one 
 """
 
 from dy2st.api import enable_to_static, export, ignore_module, load, not_to_static, save, save_inference_model, to_static, trace
+from dy2st.batching import batch
 from dy2st.errors import (
     BackendError,
+    BatchError,
     BranchMismatchError,
     BuildError,
     CaptureError,
     ConversionError,
     DataDependentError,
     Dy2stError,
+    ExampleErrors,
     ExportError,
     IslandError,
     LeakError,
@@ -62,6 +65,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BackendError",
+    "BatchError",
     "BranchMismatchError",
     "BuildError",
     "CaptureError",
@@ -70,6 +74,7 @@ __all__ = [
     "Dy2stError",
     "EagerCalls",
     "EagerWarning",
+    "ExampleErrors",
     "ExportError",
     "ExportReport",
     "InputSpec",
@@ -92,6 +97,7 @@ __all__ = [
     "TableError",
     "TracingError",
     "UnsupportedSyntaxError",
+    "batch",
     "checkpointed",
     "declarative",
     "enable_to_static",

@@ -17,12 +17,14 @@
     ├── LoadError                            a file is not an archive, or a damaged one
     ├── BackendError (ValueError)            an executor that does not exist, or cannot be used here, was asked for
     ├── BuildError                           the native executor cannot be built
+    ├── BatchError                           a function cannot be run for many examples at once
+    ├── ExampleErrors (ExceptionGroup)       some examples of a batch have raised
     ├── IslandError (TypeError)              Python that a program calls gives something else than before
     ├── StepLimitError                       the loops of a call make more iterations than the caller allows
     ├── TableError                           a dict or set of the program is asked what only one of Python knows
     └── TracingError                         torch.jit.trace would keep one path of a program
 
-The root and the last ten, from ``SignatureError`` on, are defined by `dy2st_runtime.errors`, which a deployment host has without
+The root and the last twelve, from ``SignatureError`` on, are defined by `dy2st_runtime.errors`, which a deployment host has without
 dy2st.
 """
 
@@ -34,8 +36,10 @@ from dataclasses import dataclass
 
 from dy2st_runtime.errors import (
     BackendError,
+    BatchError,
     BuildError,
     Dy2stError,
+    ExampleErrors,
     IslandError,
     LoadError,
     ProgramError,
@@ -48,12 +52,14 @@ from dy2st_runtime.errors import (
 
 __all__ = [
     "BackendError",
+    "BatchError",
     "BranchMismatchError",
     "BuildError",
     "CaptureError",
     "ConversionError",
     "DataDependentError",
     "Dy2stError",
+    "ExampleErrors",
     "ExportError",
     "IslandError",
     "LeakError",

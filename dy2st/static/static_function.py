@@ -314,6 +314,15 @@ class StaticFunction:
             args, kwargs = self._signature.examples()
         return self._programs.find(self._call(args, kwargs)).entry.captured
 
+    def prepared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Captured, list[Any], list[Any]]:
+        """Return the program that arguments select, the values of its inputs, and those of its sources."""
+        call = self._call(args, kwargs)
+        lookup = self._programs.look_up(call)
+        call, _, entry, values, _ = lookup if lookup.entry is not None else self._programs.capture(call, lookup)
+        assert entry is not None
+        captured = entry.captured
+        return captured, [*call.inputs, *(get(values) for get in captured.states)], values
+
     def example_call(self, device: torch.device | None = None) -> Call:
         """Return a call with made-up arguments: as the ``input_spec`` says, or else like the calls so far.
 

@@ -1,7 +1,17 @@
 """The back end of dy2st: programs, executors and archives. It needs torch and numpy, nothing of the front end."""
 
 from dy2st_runtime.archive.archive import save_programs
-from dy2st_runtime.errors import Dy2stError, LoadError, ProgramError, SaveError, SignatureError, StepLimitError
+from dy2st_runtime.batching import batch
+from dy2st_runtime.errors import (
+    BatchError,
+    Dy2stError,
+    ExampleErrors,
+    LoadError,
+    ProgramError,
+    SaveError,
+    SignatureError,
+    StepLimitError,
+)
 from dy2st_runtime.ir.program import Block, Effect, InputSlot, Location, Parameter, Program, StateSlot, verify
 from dy2st_runtime.module import LoadedModule, load
 from dy2st_runtime.profiling import Profile, profile
@@ -10,9 +20,11 @@ from dy2st_runtime.torch_versions import warn_if_untested
 warn_if_untested()
 
 __all__ = [
+    "BatchError",
     "Block",
     "Dy2stError",
     "Effect",
+    "ExampleErrors",
     "InputSlot",
     "LoadError",
     "LoadedModule",
@@ -25,6 +37,7 @@ __all__ = [
     "SignatureError",
     "StateSlot",
     "StepLimitError",
+    "batch",
     "load",
     "profile",
     "save_programs",

@@ -6,6 +6,8 @@
     ├── LoadError         a file is not an archive, is damaged, or asks for what this version does not have
     ├── SignatureError    (TypeError) the arguments of a call do not fit the program
     ├── BackendError      (ValueError) an executor that does not exist, or cannot be used here, was asked for
+    ├── BatchError        a function cannot be run for many examples at once
+    ├── ExampleErrors     (ExceptionGroup) some examples of a batch have raised
     ├── IslandError       (TypeError) Python that a program calls gives something else than before
     ├── StepLimitError    the loops of a call make more iterations than the caller allows
     ├── TableError        a dict or set of the program is asked what only a dict or set of Python knows
@@ -16,6 +18,11 @@ The front end adds its own branches to the same root in ``dy2st.errors``.
 """
 
 from __future__ import annotations
+
+import builtins
+import sys
+from collections.abc import Sequence
+from typing import Any
 
 INDEX = "docs/errors.md"
 """The page with one section for each class; its anchor is the name of the class in lower case."""
@@ -128,3 +135,49 @@ class BuildError(Dy2stError):
     There is no C++ compiler, or it fails; the message holds what it says. Install a C++20 compiler (``g++`` or ``clang++``), name
     it in the environment variable ``CXX``, or ask for the executor that needs none with ``backend="python"``.
     """
+
+
+class BatchError(Dy2stError):
+    """A function cannot be run for many examples at once, or is called with what are no examples.
+
+    Cause: arguments whose dimensions for the examples have different sizes, or that have none; the function changes something that
+    the examples share (a list of the caller's, a global variable); state of other examples is kept from the call before.
+    Fix: the message names the argument or the line; return what is written instead, or call ``reset()``.
+    """
+
+
+_Group: Any = getattr(builtins, "ExceptionGroup", Exception)
+
+
+class ExampleErrors(Dy2stError, _Group):  # type: ignore[misc]  # a group where Python has groups
+    """Some examples of a batch have raised; the others have run to their end.
+
+    From Python 3.11 on it is an ``ExceptionGroup``, so that ``except*`` takes it apart.
+
+    Args:
+        message: how many.
+        exceptions: what they have raised.
+
+    Attributes:
+        by_example: what has been raised, by the number of the example.
+        results: of all examples, ``None`` for those.
+
+    Cause: an exception of the function's own for the data of these examples.
+    Fix: look at ``by_example``; ``batch(..., errors="return")`` gives the exceptions beside the results of the others.
+    """
+
+    by_example: dict[int, Exception]
+    results: list[Any]
+
+    def derive(self, excs: Sequence[Exception]) -> ExampleErrors:
+        """Return the same of some of the exceptions, as ``except*`` asks for."""
+        result = ExampleErrors(self.message, excs)
+        result.by_example = {number: error for number, error in self.by_example.items() if error in excs}
+        result.results = self.results
+        return result
+
+    if sys.version_info < (3, 11):
+
+        def __init__(self, message: str, exceptions: Sequence[Exception]) -> None:
+            super().__init__(message)
+            self.message, self.exceptions = message, tuple(exceptions)

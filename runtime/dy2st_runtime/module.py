@@ -255,6 +255,15 @@ class LoadedModule(nn.Module):
         self._keep(entry.program, results)
         return result
 
+    def prepared(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Program, list[Any], dict[int, Any]]:
+        """Return the program of a method that arguments select, the values of its inputs, and the containers that are there."""
+        entry = self._entry(method).running
+        state = self._state_of(entry)
+        containers: dict[tuple[Any, ...], Any] = {}
+        leaves = entry.binder.bind(args, kwargs, lambda: _casts(entry.program, state), containers)
+        existing = self._existing(entry.program, containers) if entry.program.object_places else {}
+        return entry.moved, [*leaves, *state], existing
+
     def _state_of(self, entry: _Entry) -> list[Any]:
         """Return the values of the state slots of a program.
 

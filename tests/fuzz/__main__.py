@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from tests.fuzz import backends
+from tests.fuzz import backends, batched
 from tests.fuzz.carries import Carries
 from tests.fuzz.choices import Seeded
 from tests.fuzz.grammar import Grammar, Program, write
@@ -37,14 +37,14 @@ _CHUNK = 250
 _ALIKE = 2
 """How many programs that fail alike are made smaller by one process."""
 
-VARIANTS = ("plain", "saved", *NAMES)
+VARIANTS = ("plain", "saved", "batched", *NAMES)
 
 
 def variant(program: Program, name: str) -> Verdict:
     """Judge a program, or what is made of it."""
     if name in NAMES:
         return judge(transformed(program, name))
-    return judge(program, saved=name == "saved")
+    return batched.judge(program) if name == "batched" else judge(program, saved=name == "saved")
 
 
 def run(seed: str, variants: tuple[str, ...], size: int, *, wide: bool = False) -> Iterator[tuple[str, Program, Verdict]]:

@@ -28,20 +28,20 @@ from tests.devices import moved
 from tests.fuzz.grammar import Program
 from tests.fuzz.oracle import (
     Kind,
+    OutOfTimeError,
     Verdict,
     _arguments,
     _gradients,
     _identities,
-    _limited,
     _line,
-    _OutOfTimeError,
-    _quiet,
-    _refused,
     _state,
-    _target,
     _unload,
     calls_of,
+    limited,
     load,
+    quiet,
+    refused,
+    target_of,
     without_grad_fn,
 )
 from tests.fuzz.rounding import Difference, Noise, close, spread, way_of
@@ -107,13 +107,13 @@ def judge(program: Program, backend: str, *, carries: bool = False) -> Verdict:
     except Exception as error:
         return Verdict(Kind.INVALID, str(error))
     try:
-        with _limited(_LIMIT):
+        with limited(_LIMIT):
             if carries:
                 return _judge(program, backend, *_matrix_calls(program))
             calls, covered = calls_of(program)
             made = [lambda call=call: _arguments(program, call) for call in calls]
             return dataclasses.replace(_judge(program, backend, made, None), covered=covered)
-    except _OutOfTimeError:
+    except OutOfTimeError:
         return Verdict(Kind.TIME_OUT, "time-out")
 
 
@@ -171,14 +171,14 @@ def _judge(program: Program, backend: str, calls: Sequence[Arguments], spec: Any
     compared = 0
     held: list[tuple[_Held, _Held]] = []
     try:
-        eager = _target(program, one)
-        static = dy2st.to_static(_target(program, two), backend=backend, input_spec=spec)
+        eager = target_of(program, one)
+        static = dy2st.to_static(target_of(program, two), backend=backend, input_spec=spec)
         for position, make in enumerate(calls):
             way = _way(program, str(one.__file__), make)
             expected = _observe(eager, program, make)
             found = _observe(static, program, make)
             if isinstance(found.error, dy2st.Dy2stError):
-                return _refused(found.error, compared)
+                return refused(found.error, compared)
             if way is None:
                 continue
             compared += 1
@@ -234,7 +234,7 @@ def _way(program: Program, file: str, make: Arguments) -> list[_Seen] | None:
         try:
             way: list[int] = []
             with way_of(str(module.__file__), way), Noise(seed) if seed else contextlib.nullcontext():
-                seen.append(_observe(_target(program, module), program, make))
+                seen.append(_observe(target_of(program, module), program, make))
             lines.append(way)
         finally:
             _unload(module)
@@ -250,7 +250,7 @@ def _observe(target: Any, program: Program, make: Arguments) -> _Seen:
     arguments, leaves = make()
     torch.manual_seed(0)
     result, error = None, None
-    with _quiet() as printed, contextlib.nullcontext() if leaves and program.grad else torch.no_grad():
+    with quiet() as printed, contextlib.nullcontext() if leaves and program.grad else torch.no_grad():
         try:
             result = target(*arguments)
         except Exception as raised:

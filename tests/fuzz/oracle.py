@@ -103,7 +103,7 @@ class _Seen:
     values: dict[str, Any]
 
 
-class _OutOfTimeError(BaseException):
+class OutOfTimeError(BaseException):
     """A program took too long."""
 
 
@@ -122,7 +122,7 @@ def load(source: str) -> types.ModuleType:
     return module
 
 
-def _target(program: Program, module: types.ModuleType) -> Any:
+def target_of(program: Program, module: types.ModuleType) -> Any:
     return moved(module.Net()) if program.module else module.program
 
 
@@ -142,8 +142,8 @@ def calls_of(program: Program) -> tuple[list[Call], tuple[int, int]]:
     kept, covered = [], set()
     for call in values:
         before = len(covered)
-        target = _target(program, module)
-        with _quiet(), _lines_of(str(module.__file__), covered):
+        target = target_of(program, module)
+        with quiet(), _lines_of(str(module.__file__), covered):
             with contextlib.suppress(Exception):
                 target(*_arguments(program, call)[0])
         if len(covered) > before or len(kept) < 3:
@@ -199,7 +199,7 @@ def _arguments(program: Program, call: Call, grad: bool | None = None) -> tuple[
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[io.StringIO]:
+def quiet() -> Iterator[io.StringIO]:
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -210,7 +210,7 @@ def _observe(target: Any, program: Program, call: Call, file: str) -> _Seen:
     arguments, leaves = _arguments(program, call)
     seed(0)
     result, error, backward = None, None, None
-    with _quiet() as printed:
+    with quiet() as printed:
         try:
             result = target(*arguments)
         except (Exception, Signal) as raised:  # no signal of the capture may come out
@@ -294,23 +294,23 @@ def judge(program: Program, *, saved: bool = False) -> Verdict:
     """Compare a program with itself as a static program, or as one that has been saved and loaded."""
     try:
         module = load(program.source)
-        _target(program, module)
+        target_of(program, module)
     except Exception as error:
         return Verdict(Kind.INVALID, str(error))
     _unload(module)
     try:
-        with _limited(_LIMIT):
+        with limited():
             calls, covered = calls_of(program)
             verdict = _judge(program, calls, _loaded if saved else _static)
-    except _OutOfTimeError:
+    except OutOfTimeError:
         return Verdict(Kind.TIME_OUT, "time-out")
     return dataclasses.replace(verdict, covered=covered)
 
 
 @contextlib.contextmanager
-def _limited(seconds: int) -> Iterator[None]:
+def limited(seconds: int = _LIMIT) -> Iterator[None]:
     def stop(*_: Any) -> None:
-        raise _OutOfTimeError
+        raise OutOfTimeError
 
     before = signal.signal(signal.SIGALRM, stop)
     signal.alarm(seconds)
@@ -322,11 +322,11 @@ def _limited(seconds: int) -> Iterator[None]:
 
 
 def _static(program: Program, module: types.ModuleType, call: Call) -> Any:
-    return dy2st.to_static(_target(program, module))
+    return dy2st.to_static(target_of(program, module))
 
 
 def _loaded(program: Program, module: types.ModuleType, call: Call) -> Any:
-    target = _target(program, module)
+    target = target_of(program, module)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "program.dy2st")
         dy2st.save(target, path, list(_arguments(program, call, grad=False)[0]))
@@ -337,12 +337,12 @@ def _judge(program: Program, calls: Sequence[Call], make: Callable[..., Any]) ->
     one, two = load(program.source), load(program.source)
     files = str(one.__file__), str(two.__file__)
     try:
-        eager = _target(program, one)
+        eager = target_of(program, one)
         try:
-            with _quiet():
+            with quiet():
                 static = make(program, two, calls[0])
         except dy2st.Dy2stError as error:
-            return _refused(error, 0)
+            return refused(error, 0)
         except (Exception, Signal) as error:  # what the program raises itself for any input, or a crash
             expected = _observe(eager, program, calls[0], files[0])
             return _about_raise(expected, error, files, "while it is saved") or Verdict(Kind.SAME, "cannot be saved")
@@ -352,7 +352,7 @@ def _judge(program: Program, calls: Sequence[Call], make: Callable[..., Any]) ->
                 return Verdict(Kind.INVALID, "makes tensors on the CPU")
             found = _observe(static, program, call, files[1])
             if isinstance(found.error, dy2st.Dy2stError):
-                return _refused(found.error, position)
+                return refused(found.error, position)
             if make is _loaded:
                 expected.result, found.result = _plain_classes(expected.result), _plain_classes(found.result)
             if expected.error is not None and make is _loaded:
@@ -360,7 +360,7 @@ def _judge(program: Program, calls: Sequence[Call], make: Callable[..., Any]) ->
             verdict = _differs(program, expected, found, files, f"call {position} with {call}")
             if verdict is not None:
                 return verdict
-            if expected.error is not None and (make is _loaded or _is_refused_in_place(found.error)):
+            if expected.error is not None and (make is _loaded or is_refused_in_place(found.error)):
                 break  # from now on its state is another one
         return _recaptured(program, static, len(calls)) or Verdict(Kind.SAME, calls=len(calls))
     finally:
@@ -376,7 +376,7 @@ def _recaptured(program: Program, static: Any, calls: int) -> Verdict | None:
     return Verdict(Kind.WRONG, "several programs", f"{len(cache)} programs for one signature", calls=calls)
 
 
-def _refused(error: BaseException, calls: int) -> Verdict:
+def refused(error: BaseException, calls: int) -> Verdict:
     text = str(error)
     if "please report" in text:
         return Verdict(Kind.CRASH, text.splitlines()[0], text, calls=calls)
@@ -388,13 +388,13 @@ def _refused(error: BaseException, calls: int) -> Verdict:
 
 
 def _differs(program: Program, expected: _Seen, found: _Seen, files: tuple[str, str], where: str) -> Verdict | None:
-    if _is_refused_in_place(found.error) and expected.error is not None and "finally:" in program.source:
+    if is_refused_in_place(found.error) and expected.error is not None and "finally:" in program.source:
         return None  # it went past the clause, which may have raised another exception
     if expected.error is not None or found.error is not None:
         verdict = _about_raise(expected, found.error, files, where)
         if verdict is not None and not (verdict.reason == "message of the exception" and "finally:" in program.source):
             return verdict
-        if _is_refused_in_place(found.error):
+        if is_refused_in_place(found.error):
             return None
         if expected.line != found.line and not isinstance(expected.error, NameError):  # a bare name as a statement is no read
             return Verdict(Kind.WRONG, "line of the exception", f"{where}: line {expected.line}, not {found.line}")
@@ -423,7 +423,7 @@ def _about_raise(expected: _Seen, error: BaseException | None, files: tuple[str,
     return Verdict(kind, f"{type(error).__name__}: {str(error)[:60]}", f"{where}: eager raises {wanted!r}\n{_trace(error)}")
 
 
-def _is_refused_in_place(error: BaseException | None) -> bool:
+def is_refused_in_place(error: BaseException | None) -> bool:
     return any(words in str(error) for words in _REFUSED_IN_PLACE)
 
 

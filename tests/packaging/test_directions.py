@@ -19,6 +19,7 @@ dy2st.compressing
 dy2st.__init__
 dy2st.translator
 dy2st.api
+dy2st.batching
 dy2st.onnx_backend
 dy2st.exporting
 dy2st.lowering
@@ -68,6 +69,7 @@ dy2st.config
 dy2st.logs
 dy2st_runtime.__init__
 dy2st_runtime.profiling
+dy2st_runtime.batching
 dy2st_runtime.module
 dy2st_runtime.inference
 dy2st_runtime.executors.__init__

@@ -86,11 +86,13 @@ class Aliasing:
 
     Args:
         root: its root block. The answers are for the blocks as they are now, and as :meth:`unite` says.
+        inputs_apart: whether it is known that no two inputs of the program share memory.
     """
 
-    def __init__(self, root: Block) -> None:
+    def __init__(self, root: Block, inputs_apart: bool = False) -> None:
         self._memory, self._objects = _Groups(), _Groups()
-        self._join(_OUTSIDE, *root.inputs)
+        if not inputs_apart:
+            self._join(_OUTSIDE, *root.inputs)
         for node in _operations(root):
             self._visit(node)
         for value in _nodes(root.outputs):

@@ -14,7 +14,7 @@ import torch
 import dy2st
 from dy2st.capture.values.signals import Signal
 from tests.devices import seed
-from tests.fuzz.oracle import Kind, Verdict, _quiet, _refused, _trace, _unload, load, without_grad_fn
+from tests.fuzz.oracle import Kind, Verdict, _trace, _unload, load, quiet, refused, without_grad_fn
 from tests.fuzz.stateful.picture import Numbers, Picture
 from tests.fuzz.stateful.program import Call, Program
 
@@ -97,7 +97,7 @@ def outcome(target: Any, arguments: Given, call: Call) -> tuple[Any, BaseExcepti
     """The result of a call, its exception, and what it prints."""
     seed(0)
     mode = eval(call.mode) if call.mode else contextlib.nullcontext()
-    with _quiet() as printed, mode:
+    with quiet() as printed, mode:
         try:
             result = target(*arguments[0], **arguments[1])
             return result, None, without_grad_fn(printed.getvalue())
@@ -110,7 +110,7 @@ def told(error: dy2st.Dy2stError, position: int, world: World) -> Verdict:
     if isinstance(error, getattr(dy2st, "LeakError", ())):
         kind = re.search(r"is (a [\w ]+)", str(error))
         return Verdict(Kind.WRONG, f"left behind: {kind[1] if kind else ''}", str(error), calls=position)
-    verdict = _refused(error, position)
+    verdict = refused(error, position)
     if (
         verdict.kind is Kind.REFUSED
         and str(world.module.__file__) not in str(error)

@@ -23,7 +23,7 @@ import torch
 
 import dy2st
 from tests.fuzz import backends
-from tests.fuzz.oracle import Kind, Verdict, _limited, _OutOfTimeError
+from tests.fuzz.oracle import Kind, OutOfTimeError, Verdict, limited
 from tests.fuzz.rounding import alike
 from tests.fuzz.stateful import saved
 from tests.fuzz.stateful.comparison import Same, World, compared, different, outcome, told
@@ -46,9 +46,9 @@ def judge(program: Program, variant: str = "native") -> Verdict:
     except Exception as error:
         return Verdict(Kind.INVALID, str(error))
     try:
-        with _limited(_LIMIT_OF_BACKENDS if variant in backends.NAMES else _LIMIT), torch.random.fork_rng():
+        with limited(_LIMIT_OF_BACKENDS if variant in backends.NAMES else _LIMIT), torch.random.fork_rng():
             return saved.judge(program, eager, static) if variant == "saved" else _judge(program, eager, static, variant)
-    except _OutOfTimeError:
+    except OutOfTimeError:
         return Verdict(Kind.TIME_OUT, "time-out")
     finally:
         eager.close()

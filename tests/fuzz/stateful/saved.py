@@ -28,7 +28,7 @@ import torch
 
 import dy2st
 from dy2st.capture.values.signals import Signal
-from tests.fuzz.oracle import Kind, Verdict, _quiet, _trace
+from tests.fuzz.oracle import Kind, Verdict, _trace, quiet
 from tests.fuzz.stateful.comparison import Given, World, compared, different, outcome, told
 from tests.fuzz.stateful.picture import Numbers, Picture
 from tests.fuzz.stateful.program import Call, Program
@@ -131,7 +131,7 @@ def _loaded(program: Program, world: World, caller: Caller) -> Verdict | tuple[A
         warnings.simplefilter("always")
         path = os.path.join(folder, "program.dy2st")
         try:
-            with _quiet():
+            with quiet():
                 given = [a.detach() if isinstance(a, torch.Tensor) else a for a in arguments[0]]
                 dy2st.save(dy2st.to_static(world.target), path, given)
                 loaded = dy2st.load(path)

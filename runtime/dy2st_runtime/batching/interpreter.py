@@ -1,0 +1,263 @@
+"""Runs blocks for many examples: a branch or a loop is run by those that take it, and by no others.
+
+The examples of a block are done together. Where a condition differs, those for which it holds and the others are parted, each with
+what it reads, and what they leave is put together again; a loop goes on with those for which there is a next iteration. So a branch
+or an iteration costs what its examples cost. An example that raises leaves the block, and the blocks around it; the others go on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import fx
+
+from dy2st_runtime.batching import operators
+from dy2st_runtime.batching.operators import Examples, Failed
+from dy2st_runtime.batching.plans import Plan, Step, is_item
+from dy2st_runtime.batching.report import BatchReport
+from dy2st_runtime.batching.values import Numbers, Positions, Stacked, differs, items_of, join, take, views
+from dy2st_runtime.call.tracebacks import note
+from dy2st_runtime.primitives import control
+
+Registers = dict[fx.Node, Any]
+
+
+class Interpreter:
+    """Runs the blocks of one program.
+
+    Attributes:
+        errors: what examples have raised, by their numbers.
+        report: takes note of how many examples are where.
+    """
+
+    def __init__(self, plan: Plan, report: BatchReport) -> None:
+        self.errors: dict[int, Exception] = {}
+        self.report = report
+        self._written = plan.all_written
+
+    def block(self, plan: Plan, inputs: Sequence[Any], examples: Examples) -> tuple[list[Any], Examples]:
+        """Run a block.
+
+        Args:
+            plan: the block.
+            inputs: the values of its inputs.
+            examples: those that run it.
+
+        Returns:
+            The values of its outputs, and the examples that have come to its end.
+        """
+        registers: Registers = dict(zip(plan.inputs, inputs))
+        examples = self.steps(plan.steps, registers, examples)
+        return self.outputs(plan, registers) if len(examples) else [None] * len(plan.outputs), examples
+
+    def outputs(self, plan: Plan, registers: Registers) -> list[Any]:
+        """Return what a block gives back."""
+        return [registers[value] if isinstance(value, fx.Node) else value for value in plan.outputs]
+
+    def steps(self, steps: Sequence[Step], registers: Registers, examples: Examples) -> Examples:
+        """Run operations; gives the examples that have come to the end."""
+        for step in steps:
+            values = [registers[node] for node in step.reads]
+            try:
+                if step.target is control.if_:
+                    registers[step.node], examples = self._branch(step, registers, values, examples)
+                elif step.target is control.while_:
+                    registers[step.node], examples = self._loop(step, registers, values, examples)
+                elif is_item(step):
+                    registers[step.node] = _item(step, values, examples)
+                else:
+                    registers[step.node] = operators.run(step, values, examples)
+            except Failed as failed:
+                examples = self._without(step, failed, registers, examples)
+            if not len(examples):
+                break
+            for node in step.forgotten:
+                registers.pop(node, None)
+        return examples
+
+    def _without(self, step: Step, failed: Failed, registers: Registers, examples: Examples) -> Examples:
+        """Take those examples out of a block that have raised."""
+        for position, error in failed.errors.items():
+            _tell(error, step)
+            self.errors[int(examples.ids[position])] = error
+        keep = np.delete(np.arange(len(examples)), list(failed.errors))
+        if len(keep):
+            self._shrink(registers, keep, len(examples))
+            registers[step.node] = failed.value
+        return examples.some(keep)
+
+    def _shrink(self, registers: Registers, keep: Positions, count: int) -> None:
+        """Leave the values of some of the examples in the registers."""
+        for node, value in registers.items():
+            registers[node] = take(views(value, count) if node in self._written else value, keep)
+
+    # -- branches ------------------------------------------------------------------------------------------------------------
+
+    def _branch(self, step: Step, registers: Registers, values: Sequence[Any], examples: Examples) -> tuple[Any, Examples]:
+        (pred, _, _, operands), _ = step.build(values)
+        taken = truth(pred, len(examples))
+        pieces: list[tuple[Positions, list[Any]]] = []
+        for number, plan in enumerate(step.blocks):
+            if isinstance(taken, bool):
+                positions = np.arange(len(examples)) if taken is (number == 0) else np.empty(0, np.int64)
+            else:
+                positions = np.flatnonzero(taken if number == 0 else ~taken)
+            if not len(positions):
+                continue
+            self.report.count(step.node, number, len(positions))
+            given = parted(plan, operands, positions, len(examples))
+            outputs, ended = self.block(plan, given, examples.some(positions))
+            if len(ended):
+                pieces.append((_still(positions, examples, ended), outputs))
+        return self._joined(step, registers, pieces, examples)
+
+    def _joined(
+        self, step: Step, registers: Registers, pieces: list[tuple[Positions, list[Any]]], examples: Examples
+    ) -> tuple[Any, Examples]:
+        """Put together what the examples leave; those that are in no piece have raised."""
+        count = sum(len(positions) for positions, _ in pieces)
+        if count < len(examples):
+            keep = np.sort(np.concatenate([positions for positions, _ in pieces])) if pieces else np.empty(0, np.int64)
+            if not len(keep):
+                return None, examples.some(keep)
+            self._shrink(registers, keep, len(examples))
+            examples = examples.some(keep)
+            pieces = [(np.searchsorted(keep, positions), outputs) for positions, outputs in pieces]
+        columns = zip(*(outputs for _, outputs in pieces))
+        return tuple(
+            join([(positions, value) for (positions, _), value in zip(pieces, column)], count, is_written)
+            for column, is_written in zip(columns, step.written)
+        ), examples
+
+    # -- loops ---------------------------------------------------------------------------------------------------------------
+
+    def _loop(self, step: Step, registers: Registers, values: Sequence[Any], examples: Examples) -> tuple[Any, Examples]:
+        (pred, _, carried, operands), _ = step.build(values)
+        loop = Loop(self, step, truth(pred, len(examples)), list(carried), list(operands), examples)
+        pieces: list[tuple[Positions, list[Any]]] = []
+        while len(loop.positions):
+            pieces += loop.iterate()
+        return self._joined(step, registers, pieces, examples)
+
+
+@contextlib.contextmanager
+def left_as_it_was() -> Iterator[None]:
+    """Put the grad mode back, which a program may have switched where all examples have raised."""
+    grad_enabled = torch.is_grad_enabled()
+    try:
+        yield
+    finally:
+        torch._C._set_grad_enabled(grad_enabled)
+
+
+class Loop:
+    """A loop with those of its examples that go on.
+
+    Attributes:
+        positions: of these among the examples that have come to the loop.
+    """
+
+    def __init__(
+        self, interpreter: Interpreter, step: Step, going: Any, carried: list[Any], operands: list[Any], examples: Examples
+    ) -> None:
+        self._interpreter, self._step, self._plan = interpreter, step, step.blocks[0]
+        self._all, self._operands, self._going = examples, operands, going
+        self.positions = np.arange(len(examples))
+        self._carried, self._examples, self._count = carried, examples, len(examples)
+        self._read: list[Any] | None = None
+
+    def iterate(self) -> list[tuple[Positions, list[Any]]]:
+        """Take out those that are done, and do one iteration of the others.
+
+        Returns:
+            The positions of those that are done, with what the loop leaves for them.
+        """
+        done = self._part()
+        if not len(self.positions):
+            return done
+        if self._read is None:
+            plan = self._plan
+            skip = len(self._carried)
+            self._read = [
+                _some(value, self.positions, self._count, is_used, is_written)
+                for value, is_used, is_written in zip(self._operands, plan.used[skip:], plan.written[skip:])
+            ]
+        self._interpreter.report.count(self._step.node, 0, len(self.positions))
+        outputs, ended = self._interpreter.block(self._plan, [*self._carried, *self._read], self._examples)
+        if len(ended) < len(self._examples):
+            self.positions, self._read = _still(self.positions, self._all, ended), None
+        self._examples, self._carried = ended, outputs[1:]
+        self._going = truth(outputs[0], len(ended)) if len(ended) else False
+        return done
+
+    def _part(self) -> list[tuple[Positions, list[Any]]]:
+        going = self._going
+        if isinstance(going, bool):
+            if going or not len(self.positions):
+                return []
+            done, self.positions = self.positions, self.positions[:0]
+            return [(done, self._carried)]
+        stay, leave = np.flatnonzero(going), np.flatnonzero(~going)
+        flags = self._plan.written
+        left = [_some(value, leave, len(going), True, is_written) for value, is_written in zip(self._carried, flags)]
+        self._carried = [_some(value, stay, len(going), True, is_written) for value, is_written in zip(self._carried, flags)]
+        done = self.positions[leave]
+        self.positions, self._examples, self._read = self.positions[stay], self._examples.some(stay), None
+        return [(done, left)]
+
+
+# -- parting -----------------------------------------------------------------------------------------------------------------
+
+
+def parted(plan: Plan, values: Sequence[Any], positions: Positions, count: int) -> list[Any]:
+    """Return what a block reads for some of the examples."""
+    return [
+        _some(value, positions, count, is_used, is_written) for value, is_used, is_written in zip(values, plan.used, plan.written)
+    ]
+
+
+def _some(value: Any, positions: Positions, count: int, is_used: bool, is_written: bool) -> Any:
+    if not is_used:
+        return None
+    if len(positions) == count:
+        return value
+    return take(views(value, count) if is_written else value, positions)
+
+
+def _still(positions: Positions, examples: Examples, ended: Examples) -> Positions:
+    """Return the positions of those that have come to the end."""
+    return positions if len(ended) == len(positions) else positions[np.isin(examples.ids[positions], ended.ids)]
+
+
+def truth(pred: Any, count: int) -> Any:
+    """Return whether a condition holds: a bool where it is the same for all examples, else an array."""
+    if not differs(pred):
+        return bool(pred)
+    if type(pred) is Stacked and pred.tensor[0].numel() == 1:
+        result = (pred.tensor.detach().reshape(-1) != 0).cpu().numpy()
+    elif type(pred) is Numbers:
+        result = pred.array.astype(np.bool_)
+    else:
+        result = np.array([bool(item) for item in items_of(pred, count)], np.bool_)
+    if result.all():
+        return True
+    return result if result.any() else False
+
+
+def _item(step: Step, values: Sequence[Any], examples: Examples) -> Any:
+    """Take one of several values that an operation has given."""
+    (source, position), _ = step.build(values)
+    if isinstance(source, tuple) and type(position) is int:
+        return source[position]
+    return operators.run(step, values, examples)
+
+
+def _tell(error: Exception, step: Step) -> None:
+    """Say which line of the user's has raised."""
+    where = step.location
+    if where is not None and not getattr(error, "__notes__", ()):
+        note(error, f'raised by the program at File "{where.file}", line {where.line}, in {where.function}')
