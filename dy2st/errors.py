@@ -22,9 +22,10 @@
     ├── IslandError (TypeError)              Python that a program calls gives something else than before
     ├── StepLimitError                       the loops of a call make more iterations than the caller allows
     ├── TableError                           a dict or set of the program is asked what only one of Python knows
-    └── TracingError                         torch.jit.trace would keep one path of a program
+    ├── TracingError                         torch.jit.trace would keep one path of a program
+    └── ServingError                         a server cannot start, or cannot serve a model
 
-The root and the last twelve, from ``SignatureError`` on, are defined by `dy2st_runtime.errors`, which a deployment host has without
+The root and the last thirteen, from ``SignatureError`` on, are defined by `dy2st_runtime.errors`, which a deployment host has without
 dy2st.
 """
 
@@ -44,6 +45,7 @@ from dy2st_runtime.errors import (
     LoadError,
     ProgramError,
     SaveError,
+    ServingError,
     SignatureError,
     StepLimitError,
     TableError,
@@ -69,6 +71,7 @@ __all__ = [
     "ProgramError",
     "RewriteError",
     "SaveError",
+    "ServingError",
     "SignatureError",
     "SourceNotFoundError",
     "StepLimitError",

@@ -11,11 +11,12 @@ from typing import Annotated
 
 import typer
 
-from dy2st.cli import benching, building, checking, comparing, compressing, exporting, health, running, showing
+from dy2st.cli import benching, building, checking, comparing, compressing, exporting, health, running, serving, showing
 from dy2st.cli.explaining import explain as explain_function
 from dy2st.cli.output import clean, console, told
 from dy2st.compressing import pruning, quantizing
 from dy2st.errors import Dy2stError
+from dy2st_runtime import signatures
 
 app = typer.Typer(
     name="dy2st",
@@ -193,6 +194,77 @@ def prune(
     with _told():
         method = functools.partial(pruning.pruned, sparsity=sparsity, pattern=structured.value, compact=compact)
         compressing.compress(archive, output, method, examples or [], seconds, backend, namespace or ())
+
+
+@app.command()
+def serve(
+    models: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME=]ARCHIVE...", help="Archives, or folders with one for each version.")
+    ] = None,
+    repository: Annotated[Path | None, typer.Option("--repository", help="A folder of models, which clients load by name.")] = None,
+    host: Annotated[str, typer.Option("--host", help="The address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port of HTTP; 0 for any.")] = 8000,
+    grpc_port: Annotated[int, typer.Option("--grpc-port", min=-1, max=65535, help="The port of gRPC; -1 for none.")] = 8001,
+    workers: Annotated[int, typer.Option("--workers", min=1, help="How many processes.")] = 1,
+    threads: Annotated[int | None, typer.Option("--threads", min=1, help="Calls of a model at once; one for each core.")] = None,
+    torch_threads: Annotated[int | None, typer.Option("--torch-threads", min=1, help="Threads of PyTorch in a call.")] = None,
+    queue: Annotated[int, typer.Option("--queue", min=1, help="How many calls of a model wait at most.")] = 256,
+    timeout: Annotated[float | None, typer.Option("--timeout", min=0.001, help="The most seconds of a request.")] = None,
+    max_body: Annotated[int, typer.Option("--max-body", min=1, help="The most bytes of the body of a request.")] = 64 << 20,
+    max_held: Annotated[int, typer.Option("--max-held", min=1, help="The most bytes of all bodies at once.")] = 1 << 30,
+    max_steps: MaxSteps = None,
+    receive_timeout: Annotated[float, typer.Option("--receive-timeout", min=0.1, help="Seconds for a request to arrive.")] = 30.0,
+    drain_timeout: Annotated[float, typer.Option("--drain-timeout", min=0.1, help="Seconds for calls to end.")] = 30.0,
+    max_connections: Annotated[int, typer.Option("--max-connections", min=1, help="The most connections at once.")] = 4096,
+    poll: Annotated[float, typer.Option("--poll", min=0.0, help="Seconds between looks for changed files; 0 for none.")] = 1.0,
+    control: Annotated[bool | None, typer.Option("--control/--no-control", help="Let clients load and unload models.")] = None,
+    api_key_file: Annotated[
+        Path | None, typer.Option("--api-key-file", help=f"A file with the API key; else that of {serving.KEY}.")
+    ] = None,
+    tls_cert: Annotated[str | None, typer.Option("--tls-cert", help="A file with the certificate, in PEM.")] = None,
+    tls_key: Annotated[str | None, typer.Option("--tls-key", help="A file with its key.")] = None,
+    tls_client_ca: Annotated[str | None, typer.Option("--tls-client-ca", help="Who may sign certificates of clients.")] = None,
+    require_signature: Annotated[
+        str | None,
+        typer.Option("--require-signature", metavar="KEY", help="Serve only what this public key has signed."),
+    ] = None,
+    log_requests: Annotated[bool, typer.Option("--log-requests", help="Log each request.")] = False,
+    tracing: Annotated[bool, typer.Option("--tracing", help="Send spans of OpenTelemetry.")] = False,
+    backend: Backend = None,
+    namespace: Namespaces = None,
+) -> None:
+    """Serve archives over HTTP and gRPC, by the Open Inference Protocol."""
+    options = dict(locals())
+    for name in ("models", "api_key_file", "namespace"):
+        options.pop(name)
+    options |= {"namespaces": tuple(namespace or ()), "grpc_port": None if grpc_port < 0 else grpc_port}
+    options["repository"] = None if repository is None else str(repository)
+    with _told():
+        status = serving.serve(models or [], api_key_file, **options)
+    raise typer.Exit(status)
+
+
+@app.command()
+def sign(
+    archive: Archive,
+    key: Annotated[Path, typer.Option("--key", help="A file with the private key, in PEM.", show_default=False)],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="The signature; beside the archive if left out.")] = None,
+) -> None:
+    """Sign an archive, by the specification of OpenSSF Model Signing."""
+    with _told():
+        console().print(clean(f"signed: {signatures.sign(archive, key, output)}"), markup=False, soft_wrap=True)
+
+
+@app.command()
+def verify(
+    archive: Archive,
+    key: Annotated[Path, typer.Option("--key", help="A file with the public key, in PEM.", show_default=False)],
+    signature: Annotated[Path | None, typer.Option("--signature", help="The signature; beside the archive if left out.")] = None,
+) -> None:
+    """Check that an archive is what the owner of a key has signed. The exit status is 1 when it is not."""
+    with _told():
+        signatures.verify(archive, key, signature)
+        console().print(clean(f"{archive}: signed by the owner of {key}"), markup=False, soft_wrap=True)
 
 
 @app.command()

@@ -12,6 +12,7 @@
     ├── StepLimitError    the loops of a call make more iterations than the caller allows
     ├── TableError        a dict or set of the program is asked what only a dict or set of Python knows
     ├── TracingError      torch.jit.trace would keep one path of a program
+    ├── ServingError      a server cannot start, or cannot serve a model or a request
     └── BuildError        the native executor cannot be built
 
 The front end adds its own branches to the same root in ``dy2st.errors``.
@@ -126,6 +127,15 @@ class TracingError(Dy2stError):
 
     Cause: a model that holds a static function, or a loaded model, is traced.
     Fix: deploy it with ``dy2st.save`` or ``dy2st.export``, or trace the eager model under ``dy2st.enable_to_static(False)``.
+    """
+
+
+class ServingError(Dy2stError):
+    """A server cannot start, or cannot serve a model or a request.
+
+    Cause: a package of the extra ``serve`` is missing, an address is taken, a name is given twice, or a model takes or gives what
+    the Open Inference Protocol has no datatype for; of a request, what its client is told.
+    Fix: the message says what to change.
     """
 
 

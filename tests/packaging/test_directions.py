@@ -67,6 +67,9 @@ dy2st.errors
 dy2st.names
 dy2st.config
 dy2st.logs
+dy2st_runtime.serving
+dy2st_runtime.serving.protocol
+dy2st_runtime.signatures
 dy2st_runtime.__init__
 dy2st_runtime.profiling
 dy2st_runtime.batching

@@ -1,0 +1,1 @@
+"""HTTP: the routes of the protocol, the page for people, and connections that hold nothing up."""
