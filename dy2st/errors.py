@@ -25,8 +25,8 @@
     ├── TracingError                         torch.jit.trace would keep one path of a program
     └── ServingError                         a server cannot start, or cannot serve a model
 
-The root and the last thirteen, from ``SignatureError`` on, are defined by `dy2st_runtime.errors`, which a deployment host has without
-dy2st.
+The root and the last thirteen, from ``SignatureError`` on, are defined by `dy2st_runtime.errors`, which a deployment host has
+without dy2st.
 """
 
 from __future__ import annotations

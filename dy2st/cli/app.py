@@ -208,6 +208,10 @@ def serve(
     workers: Annotated[int, typer.Option("--workers", min=1, help="How many processes.")] = 1,
     threads: Annotated[int | None, typer.Option("--threads", min=1, help="Calls of a model at once; one for each core.")] = None,
     torch_threads: Annotated[int | None, typer.Option("--torch-threads", min=1, help="Threads of PyTorch in a call.")] = None,
+    max_batch: Annotated[
+        int, typer.Option("--max-batch", min=1, help="Calls of a model, of one example each, that run together.")
+    ] = 1,
+    max_wait_ms: Annotated[float, typer.Option("--max-wait-ms", min=0, help="How long the first of them waits for others.")] = 0.0,
     queue: Annotated[int, typer.Option("--queue", min=1, help="How many calls of a model wait at most.")] = 256,
     timeout: Annotated[float | None, typer.Option("--timeout", min=0.001, help="The most seconds of a request.")] = None,
     max_body: Annotated[int, typer.Option("--max-body", min=1, help="The most bytes of the body of a request.")] = 64 << 20,
@@ -238,6 +242,7 @@ def serve(
     for name in ("models", "api_key_file", "namespace"):
         options.pop(name)
     options |= {"namespaces": tuple(namespace or ()), "grpc_port": None if grpc_port < 0 else grpc_port}
+    options["max_wait"] = options.pop("max_wait_ms") / 1000
     options["repository"] = None if repository is None else str(repository)
     with _told():
         status = serving.serve(models or [], api_key_file, **options)

@@ -58,8 +58,9 @@ class Lanes:
     def __init__(self, prepare: Callable[[Any], Call], report: BatchReport) -> None:
         self._prepare, self._report = prepare, report
         self._streams = Streams(torch.zeros(0, dtype=torch.int64))
-        self._names: list[int] = []
-        """For each example that has ever entered, what the caller calls it."""
+        self._names: dict[int, int] = {}
+        """What the caller calls the examples that are in."""
+        self._ids: dict[int, int] = {}
         self._groups: dict[Block, _Group] = {}
         self.active = 0
 
@@ -82,11 +83,10 @@ class Lanes:
                 continue
             waiting.setdefault(call.key, []).append((number, call))
         for key, calls in waiting.items():
-            first = len(self._names)
-            self._names += [number for number, _ in calls]
-            self._streams.add(torch.randint(2**62, (len(calls),)))
+            ids = self._streams.add(torch.randint(2**62, (len(calls),)))
+            for example, (number, _) in zip(ids.tolist(), calls):
+                self._names[example], self._ids[number] = number, example
             self.active += len(calls)
-            ids = np.arange(first, first + len(calls))
             group = self._groups.setdefault(key, _Group(calls[0][1], self._report))
             with left_as_it_was():
                 done = group.enter([call for _, call in calls], Examples(ids, self._streams, self._report))
@@ -98,9 +98,22 @@ class Lanes:
         with left_as_it_was():
             return [done for group in self._groups.values() for done in self._named(group.step())]
 
+    def drop(self, numbers: Sequence[int]) -> None:
+        """Let examples leave whose results nobody wants."""
+        dropped = {self._ids[number] for number in numbers if number in self._ids}
+        for group in self._groups.values():
+            group.drop(dropped)
+        for number in numbers:
+            if self._ids.pop(number, None) is not None:
+                self.active -= 1
+
     def _named(self, done: list[Finished]) -> list[Finished]:
         self.active -= len(done)
-        return [(self._names[example], result, error) for example, result, error in done]
+        named = [(self._names.pop(example), result, error) for example, result, error in done]
+        for number, _, _ in named:
+            del self._ids[number]
+        self._streams.forget([example for example, _, _ in done])
+        return named
 
 
 @dataclasses.dataclass
@@ -222,6 +235,15 @@ class _Group:
             waiting = waiting.some(np.flatnonzero(np.isin(waiting.examples.ids, ended.ids)), step)
         self._waiting = dataclasses.replace(waiting, carried=outputs[1:], going=truth(outputs[0], len(ended)))
         return done
+
+    def drop(self, examples: set[int]) -> None:
+        """Let some examples leave."""
+        waiting = self._waiting
+        if waiting is None or not examples:
+            return
+        stay = np.flatnonzero(~np.isin(waiting.examples.ids, list(examples)))
+        if len(stay) < len(waiting.examples):
+            self._waiting = waiting.some(stay, self._call.plan.steps[self._at]) if len(stay) else None
 
     def _leave(self, leaving: _Waiting, step: Step) -> list[Finished]:
         """Run what is behind the loop."""

@@ -8,7 +8,7 @@ which there is no rule here draw from one of PyTorch's generators, for each exam
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,11 +38,23 @@ class Streams:
     def __init__(self, seeds: torch.Tensor) -> None:
         self._seeds = _mixed(seeds.numpy().astype(np.uint64))
         self._drawn = np.zeros(len(seeds), np.uint64)
+        self._unused: list[int] = []
 
-    def add(self, seeds: torch.Tensor) -> None:
-        """Begin the streams of more examples, which come after the others."""
-        self._seeds = np.concatenate([self._seeds, _mixed(seeds.numpy().astype(np.uint64))])
-        self._drawn = np.concatenate([self._drawn, np.zeros(len(seeds), np.uint64)])
+    def add(self, seeds: torch.Tensor) -> Positions:
+        """Begin the streams of more examples; gives their numbers."""
+        count, missing = len(seeds), len(seeds) - len(self._unused)
+        if missing > 0:
+            first = len(self._seeds)
+            self._seeds = np.concatenate([self._seeds, np.zeros(missing + first, np.uint64)])
+            self._drawn = np.concatenate([self._drawn, np.zeros(missing + first, np.uint64)])
+            self._unused += range(first, len(self._seeds))
+        numbers = np.array([self._unused.pop() for _ in range(count)], np.int64)
+        self._seeds[numbers], self._drawn[numbers] = _mixed(seeds.numpy().astype(np.uint64)), 0
+        return numbers
+
+    def forget(self, examples: Sequence[int]) -> None:
+        """Give the numbers of examples that are gone to others."""
+        self._unused += examples
 
     def bits(self, examples: Positions, count: int) -> _Bits:
         """Return the next numbers of some streams.

@@ -15,11 +15,14 @@ import torch
 from dy2st_runtime import signatures
 from dy2st_runtime.analyses.aliasing import Aliasing
 from dy2st_runtime.archive.archive import FORWARD
+from dy2st_runtime.batching import batch
+from dy2st_runtime.batching.stream import Lanes
 from dy2st_runtime.errors import LoadError, ServingError
 from dy2st_runtime.executors import choose, native
 from dy2st_runtime.ir.program import Program, copy_block
 from dy2st_runtime.module import LoadedModule, load
 from dy2st_runtime.primitives import control
+from dy2st_runtime.serving.lanes import Finished, LaneScheduler
 from dy2st_runtime.serving.options import Options
 from dy2st_runtime.serving.protocol.datatypes import Given, Result
 from dy2st_runtime.serving.protocol.signature import Signature, signature_of
@@ -96,8 +99,13 @@ class Version:
             raise ServingError(
                 f"{path} writes state when it is called, and each of {options.workers} workers would have its own: use --workers 1"
             )
-        threads = 1 if self.writes else options.threads
-        self.scheduler = Scheduler(self._run, threads=threads, capacity=options.queue)
+        if options.max_batch > 1 and not self.writes:
+            self.scheduler: Scheduler = LaneScheduler(
+                lambda: _Together(self._module), most=options.max_batch, wait=options.max_wait, capacity=options.queue
+            )
+        else:
+            threads = 1 if self.writes else options.threads
+            self.scheduler = Scheduler(self._run, threads=threads, capacity=options.queue)
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -128,6 +136,44 @@ class Version:
             function = self._module if call.method == FORWARD else getattr(self._module, call.method)
             value = function(*call.args, **call.kwargs)
             return call.signature.results(value, call.outputs)
+
+
+class _Together:
+    """Calls of the methods of a model that run together; see :class:`~dy2st_runtime.serving.lanes.Together`."""
+
+    def __init__(self, module: LoadedModule) -> None:
+        self._module = module
+        self._lanes: dict[str, Lanes] = {}
+        self._calls: dict[int, Call] = {}
+
+    def admit(self, examples: Sequence[tuple[int, Call]]) -> list[Finished]:
+        self._calls.update(examples)
+        finished: list[Finished] = []
+        with torch.no_grad():
+            for method in {call.method for _, call in examples}:
+                if method not in self._lanes:
+                    self._lanes[method] = batch(self._module, method=method).lanes()
+                entering = [(number, (call.args, call.kwargs)) for number, call in examples if call.method == method]
+                finished += self._finished(self._lanes[method].admit(entering))
+        return finished
+
+    def step(self) -> list[Finished]:
+        with torch.no_grad():
+            return [done for lanes in self._lanes.values() for done in self._finished(lanes.step())]
+
+    def drop(self, numbers: Sequence[int]) -> None:
+        for number in numbers:
+            self._lanes[self._calls.pop(number).method].drop([number])
+
+    def _finished(self, done: Sequence[Finished]) -> list[Finished]:
+        results: list[Finished] = []
+        for number, value, error in done:
+            call = self._calls.pop(number)
+            try:
+                results.append((number, call.signature.results(value, call.outputs) if error is None else None, error))
+            except Exception as refused:
+                results.append((number, None, refused))
+        return results
 
 
 def _loaded(path: str, options: Options) -> LoadedModule:

@@ -21,6 +21,8 @@ class Options:
         workers: how many processes.
         threads: how many calls of a model run at once in a process.
         torch_threads: threads of PyTorch inside of a call; ``None`` to leave it as it is.
+        max_batch: how many calls of a model, of one example each, run together in one thread; 1 for each by itself.
+        max_wait: how long the first of these waits for others, in seconds.
         queue: how many calls of a model wait at most.
         timeout: the most seconds that a request may take, unless it asks for less; ``None`` for any number.
         max_body: the most bytes of the body of a request.
@@ -50,6 +52,8 @@ class Options:
     workers: int = 1
     threads: int = 1
     torch_threads: int | None = None
+    max_batch: int = 1
+    max_wait: float = 0.0
     queue: int = 256
     timeout: float | None = None
     max_body: int = 64 << 20

@@ -1,7 +1,7 @@
 """Which request runs when: a bounded queue and threads that take from it.
 
 :class:`Scheduler` is all that the rest of the server knows of how calls are run: ``submit`` takes what one request gives and
-returns a future of what the model makes of it. What runs requests of one example together as lanes of one program takes its place.
+returns a future of what the model makes of it. :class:`~dy2st_runtime.serving.lanes.LaneScheduler` runs them together.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ class Ticket(Future[Any]):
     Attributes:
         began, ended: when it ran, in seconds of ``time.perf_counter``; 0 before.
         queued: when it was taken into the queue.
+        is_given_up: whether it was cancelled while it ran; what runs calls together leaves it then.
     """
 
     def __init__(self, leave: Callable[[Ticket], None], item: Any, deadline: float | None) -> None:
@@ -30,12 +31,14 @@ class Ticket(Future[Any]):
         self._leave = leave
         self.item, self.deadline = item, deadline
         self.queued, self.began, self.ended = time.perf_counter(), 0.0, 0.0
+        self.is_given_up = False
 
     def cancel(self) -> bool:
         """Cancel it, as every future: true unless it runs or has run."""
         done = super().cancel()
         if done:
             self._leave(self)
+        self.is_given_up = True
         return done
 
 
