@@ -450,3 +450,41 @@ def replaces_what_may_be_there(t, x):
 )
 def test_what_may_be_there_before_an_iteration_and_may_be_there_after_it(function):
     check(function, lambda: {"a": torch.tensor(1.0)})
+
+
+def takes_out_of_counted_keys(t, x):
+    if x < 0:
+        t.pop("b", None)
+    seen = 0
+    for k, _ in enumerate(t):
+        seen += k
+        if x < 1:
+            t["c"] = x
+    return seen
+
+
+def takes_out_of_counted_values(t, x):
+    made = {}
+    if x > 0:
+        made["b"] = x
+    seen = []
+    for k, value in enumerate(made.values()):
+        seen.append(value * k)
+        if x > 2:
+            made.pop("b", None)
+    return seen
+
+
+def sums_counted_values(t, x):
+    if x < 0:
+        t.pop("b", None)
+    return (
+        sum(k * v for k, v in enumerate(t.values())),
+        max(k + v for k, v in enumerate(t.values())),
+        any(v > 1 for _, v in enumerate(t.values())),
+    )
+
+
+@pytest.mark.parametrize("function", [takes_out_of_counted_keys, takes_out_of_counted_values, sums_counted_values])
+def test_counted_keys_and_values_of_which_a_tensor_decides_which_there_are(function):
+    check(function, lambda: {"a": torch.tensor(1.0), "b": torch.tensor(2.0)})

@@ -82,6 +82,8 @@ def case_split(session: Session, table: Any, use: Callable[[Any], Any], *, order
         return session.blocks.key_orders.ordered(session, table, use) if ordered else use(table)
     value = dict.__getitem__(table, key)
     without, full = (session.blocks.key_orders.follow(_alike(session, table), table) for _ in range(2))
+    for copy in (without, full):
+        session.iterators.copies[id(copy)] = copy, original(session, table)
     ItemPlace(without, key).write(MISSING)
 
     def once(known: Any) -> Any:
@@ -92,6 +94,11 @@ def case_split(session: Session, table: Any, use: Callable[[Any], Any], *, order
         return once(without)
     ItemPlace(full, key).write(value.without_unbound())
     return once(full) if there is True else capture_if_exp(there, lambda: once(full), lambda: once(without))
+
+
+def original(session: Session, table: Any) -> Any:
+    """Return the dict that another one is a copy of, in which it is known what there is on one way; else the dict itself."""
+    return session.iterators.copies.get(id(table), (table, table))[1]
 
 
 def _presence_here(session: Session, value: Any) -> Any:

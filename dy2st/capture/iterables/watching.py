@@ -239,7 +239,7 @@ def stepped(iterable: Any) -> Any:
     if shown is None or optional.is_unsure(session, shown[0]):
         return iterable
     table, name = shown
-    return Steps(Keys(session, table, table), name)
+    return Steps(Keys(session, table, optional.original(session, table)), name)
 
 
 def watched(session: Session, iterable: Any, body: Any) -> tuple[Any, Any]:

@@ -93,6 +93,8 @@ def source_of(iterable: Any) -> Any:
     runtime = as_runtime(iterable)
     if runtime is not None:
         return runtime
+    if isinstance(iterable, TaggedUnion) and any(isinstance(option, Iterator) for option in iterable.options.values()):
+        return iterable  # looking at what they give would take it
     items = over(iterable)
     if isinstance(items, TaggedUnion):  # one has more items than another: a loop goes through each in its branch
         return iterable

@@ -10,11 +10,12 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from dy2st.capture.branching import optional
 from dy2st.capture.branching.assertions import check
 from dy2st.capture.branching.branch import capture_if
 from dy2st.capture.containers import lists
 from dy2st.capture.containers.iterables import RuntimeIterable, Stream
-from dy2st.capture.iterables import ahead, iterators
+from dy2st.capture.iterables import ahead, iterators, watching
 from dy2st.capture.iterables.changes import conjunction
 from dy2st.capture.iterables.iterators import over
 from dy2st.capture.iterables.runtime_iterables import as_it_is, as_runtime, iterator_of, of_range
@@ -32,6 +33,11 @@ from dy2st_runtime.primitives import scalars
 def enumerate_(iterable: Any, start: Any = 0) -> Any:
     """Return ``enumerate``."""
     session, iterable = need(), iterators.opened(iterable)
+    table = _unsure_table(session, iterable)
+    if table is not None:
+        view = watching.shown_table(session, iterable)
+        assert view is not None
+        return optional.case_split(session, table, lambda one: session.call(enumerate, _view(one, view[1]), start), ordered=True)
     part = _part(session, iterable)
     if part is None:
         steps = stepped(over(iterable))
@@ -67,6 +73,18 @@ def zip_(*iterables: Any, strict: bool = False) -> Any:
         ends = functools.partial(_check_lengths, session, [part.items for part in parts]) if strict else None
         items = RuntimeIterable(length, items_at, "zip", ends)
     return iterator_of(zip, items)
+
+
+def _unsure_table(session: Session, iterable: Any) -> dict[Any, Any] | None:
+    """Return the dict of which a view is gone through where a tensor decides its keys; ``None`` of anything else."""
+    shown = None if isinstance(iterable, (dict, RuntimeIterable, Stream)) else watching.shown_table(session, iterable)
+    if shown is None or not isinstance(shown[0], dict) or not optional.is_unsure(session, shown[0]):
+        return None
+    return None if optional.is_wide(session, shown[0]) else shown[0]
+
+
+def _view(table: dict[Any, Any], name: str) -> Any:
+    return getattr(table, name)()
 
 
 class _Part:

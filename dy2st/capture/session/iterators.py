@@ -33,6 +33,7 @@ class Iterators:
         older: goes on with iterators from outside.
         taken: iterators with the block that took items from them last; ``None`` once nobody may.
         counters: those that count without an end, of which the program takes numbers when it runs.
+        copies: dicts in which it is known what there is on one way, with those that they are copies of, by identity.
         generators: the generators of the user's that are alive.
         unclosed: errors for those that nobody could close.
     """
@@ -41,6 +42,7 @@ class Iterators:
         self.older: Older
         self.taken: dict[int, tuple[Any, BlockBuilder | None]] = {}
         self.counters: dict[int, Any] = {}
+        self.copies: dict[int, tuple[Any, Any]] = {}
         self.generators: weakref.WeakSet[Any] = weakref.WeakSet()
         self.unclosed: list[CaptureError] = []
 
