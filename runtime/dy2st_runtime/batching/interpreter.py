@@ -15,13 +15,11 @@ import numpy as np
 import torch
 from torch import fx
 
-from dy2st_runtime.batching import operators
-from dy2st_runtime.batching.operators import Examples, Failed
-from dy2st_runtime.batching.plans import Plan, Step, is_item
+from dy2st_runtime.batching.operators import Examples, Failed, run
+from dy2st_runtime.batching.plans import Part, Plan, Step
 from dy2st_runtime.batching.report import BatchReport
-from dy2st_runtime.batching.values import Numbers, Positions, Stacked, differs, items_of, join, take, views
+from dy2st_runtime.batching.values import Positions, join, take, truth, views
 from dy2st_runtime.call.tracebacks import note
-from dy2st_runtime.primitives import control
 
 Registers = dict[fx.Node, Any]
 
@@ -62,19 +60,21 @@ class Interpreter:
         """Run operations; gives the examples that have come to the end."""
         for step in steps:
             values = [registers[node] for node in step.reads]
+            part = step.part
             try:
-                if step.target is control.if_:
-                    registers[step.node], examples = self._branch(step, registers, values, examples)
-                elif step.target is control.while_:
-                    registers[step.node], examples = self._loop(step, registers, values, examples)
-                elif is_item(step):
+                if part is Part.OPERATION:
+                    registers[step.node] = run(step, values, examples)
+                elif part is Part.ITEM:
                     registers[step.node] = _item(step, values, examples)
                 else:
-                    registers[step.node] = operators.run(step, values, examples)
+                    enter = self._branch if part is Part.BRANCH else self._loop
+                    registers[step.node], examples = enter(step, registers, values, examples)
+                    if not len(examples):
+                        break
             except Failed as failed:
                 examples = self._without(step, failed, registers, examples)
-            if not len(examples):
-                break
+                if not len(examples):
+                    break
             for node in step.forgotten:
                 registers.pop(node, None)
         return examples
@@ -233,27 +233,12 @@ def _still(positions: Positions, examples: Examples, ended: Examples) -> Positio
     return positions if len(ended) == len(positions) else positions[np.isin(examples.ids[positions], ended.ids)]
 
 
-def truth(pred: Any, count: int) -> Any:
-    """Return whether a condition holds: a bool where it is the same for all examples, else an array."""
-    if not differs(pred):
-        return bool(pred)
-    if type(pred) is Stacked and pred.tensor[0].numel() == 1:
-        result = (pred.tensor.detach().reshape(-1) != 0).cpu().numpy()
-    elif type(pred) is Numbers:
-        result = pred.array.astype(np.bool_)
-    else:
-        result = np.array([bool(item) for item in items_of(pred, count)], np.bool_)
-    if result.all():
-        return True
-    return result if result.any() else False
-
-
 def _item(step: Step, values: Sequence[Any], examples: Examples) -> Any:
     """Take one of several values that an operation has given."""
     (source, position), _ = step.build(values)
     if isinstance(source, tuple) and type(position) is int:
         return source[position]
-    return operators.run(step, values, examples)
+    return run(step, values, examples)
 
 
 def _tell(error: Exception, step: Step) -> None:

@@ -28,10 +28,11 @@ from dy2st_runtime.batching.values import (
     of_items,
     ranks_in,
     take,
+    truth,
     views,
 )
 from dy2st_runtime.errors import BatchError
-from dy2st_runtime.primitives import scalars
+from dy2st_runtime.primitives import control, scalars
 
 _aten = torch.ops.aten
 _MOST_GROUPS = 0.75
@@ -73,6 +74,10 @@ class Examples:
         return Examples(self.ids[positions], self.streams, self.report)
 
 
+_KINDS: dict[type, int] = {Stacked: 1, Numbers: 2, Ragged: 4, Each: 8}
+"""Bits for the kinds of values that differ between the examples."""
+
+
 def run(step: Step, values: Sequence[Any], examples: Examples) -> Any:
     """Do an operation that is neither a branch nor a loop.
 
@@ -84,12 +89,21 @@ def run(step: Step, values: Sequence[Any], examples: Examples) -> Any:
     Raises:
         Failed: some of them raise.
     """
-    is_same = not any(map(differs, values))
-    if step.one_by_one or (step.makes_list and not is_same):
+    kinds = 0
+    for value in values:
+        kinds |= _KINDS.get(type(value), 0)
+    if step.is_quick:
+        if kinds == 1:
+            return _together(step, values, examples)
+        if kinds == 0:
+            return _of_all(step, values, examples)
+    if step.one_by_one or (step.makes_list and kinds):
+        if step.target is control.assert_ and truth(values[0], len(examples)) is True:
+            return None
         return one_by_one(step, values, examples)
     if step.draws:
-        return _drawn(step, values, examples, is_same)
-    if is_same:
+        return _drawn(step, values, examples, not kinds)
+    if not kinds:
         return _of_all(step, values, examples)
     if step.is_operator:
         return _operator(step, values, examples)
@@ -182,8 +196,8 @@ def _operator(step: Step, values: Sequence[Any], examples: Examples) -> Any:
         values = [_read(value) for value in values]
         if any(type(value) is Each for value in values):
             return one_by_one(step, values, examples)
-    special = per_example.RULES.get(step.target)
-    if special is not None and not step.written[0]:
+    special = None if step.written[0] else _RULES.get(id(step.target))
+    if special is not None:
         result = special(step, values, len(examples))
         if result is not None:
             return result
@@ -192,6 +206,10 @@ def _operator(step: Step, values: Sequence[Any], examples: Examples) -> Any:
     if any(type(value) in (Numbers, Ragged) for value in values):
         return _in_groups(step, values, examples)
     return _together(step, values, examples)
+
+
+_RULES = {id(target): rule for target, rule in per_example.RULES.items()}
+"""By identity: operators take a while to be hashed."""
 
 
 def _needs_gradient(value: Any) -> bool:
@@ -215,17 +233,11 @@ def _together(step: Step, values: Sequence[Any], examples: Examples) -> Any:
             result = _pointwise(step, values)
             if result is not None:
                 return result
-        if any(torch.is_autocast_enabled(kind) for kind in _kinds(values)):  # which does not reach into vmap
+        if torch._C._is_any_autocast_enabled():  # which does not reach into vmap
             return one_by_one(step, values, examples)
         return _vmapped(step, values, count)
     except Exception:  # of some examples, or of vmap itself: they are done one by one, and those that fail are told
         return one_by_one(step, values, examples)
-
-
-def _kinds(values: Sequence[Any]) -> set[str]:
-    """Return the kinds of devices that tensors are on."""
-    tensors = (value.tensor if type(value) is Stacked else value for value in values)
-    return {tensor.device.type for tensor in tensors if isinstance(tensor, torch.Tensor)}
 
 
 def _alone(step: Step, values: Sequence[Any]) -> Any:
@@ -248,27 +260,34 @@ def _with_examples(result: Any) -> Any:
 
 def _pointwise(step: Step, values: Sequence[Any]) -> Stacked | None:
     """Do an operator that broadcasts, with the examples as one more dimension; ``None`` where types would be promoted."""
-    rank, dtypes = 0, set()
-    for value in values:
-        if type(value) is Stacked:
-            rank = max(rank, value.tensor.dim() - 1)
-            dtypes.add(value.tensor.dtype)
-        elif isinstance(value, torch.Tensor):
-            rank = max(rank, value.dim())
-            dtypes.add(value.dtype)
-    if len(dtypes) > 1:
-        return None
-    aligned = []
+    dtype, rank, least, tensors = None, -1, -1, []
     for value in values:
         if type(value) is Stacked:
             tensor = value.tensor
-            missing = rank + 1 - tensor.dim()
-            aligned.append(tensor.reshape(tensor.shape[0], *[1] * missing, *tensor.shape[1:]) if missing else tensor)
+            own = tensor.dim() - 1
+            least = own if least < 0 else min(least, own)
+        elif isinstance(value, torch.Tensor):
+            tensor, own = value, value.dim()
         else:
-            aligned.append(value)
-    args, kwargs = step.build(aligned)
+            tensors.append(value)
+            continue
+        if dtype is None:
+            dtype = tensor.dtype
+        elif tensor.dtype is not dtype:
+            return None
+        rank = max(rank, own)
+        tensors.append(tensor)
+    if least < rank:
+        tensors = [_aligned(value.tensor, rank) if type(value) is Stacked else value for value in values]
+    args, kwargs = step.build(tensors)
     result = step.function(*args, **kwargs)
     return Stacked(result) if type(result) is torch.Tensor else None
+
+
+def _aligned(tensor: torch.Tensor, rank: int) -> torch.Tensor:
+    """Return stacked tensors with as many dimensions each as asked for."""
+    missing = rank + 1 - tensor.dim()
+    return tensor.reshape(tensor.shape[0], *[1] * missing, *tensor.shape[1:]) if missing else tensor
 
 
 def _vmapped(step: Step, values: Sequence[Any], count: int) -> Any:

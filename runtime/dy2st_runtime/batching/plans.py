@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -22,12 +23,22 @@ from dy2st_runtime.primitives import control, scalars
 Build = Callable[[Sequence[Any]], tuple[tuple[Any, ...], dict[str, Any]]]
 
 
+class Part(enum.Enum):
+    """What an operation is to the blocks."""
+
+    OPERATION = "operation"
+    ITEM = "item"
+    BRANCH = "branch"
+    LOOP = "loop"
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Step:
     """One operation.
 
     Attributes:
         node: of the program.
+        part: whether it is a branch or loop, or takes a part of what another operation has given.
         target: what the node calls.
         function: what is called for one example.
         reads: the nodes whose values it takes.
@@ -35,6 +46,7 @@ class Step:
         blocks: those of a branch or loop.
         forgotten: the nodes whose values nobody reads after it.
         is_operator: whether it is an operator on tensors.
+        is_quick: whether nothing is special about it: an operator that all examples do together, or one for all.
         is_pointwise: whether it treats each element by itself.
         one_by_one: whether it has to be done for each example.
         makes_list: whether it gives a list that the program takes as such.
@@ -45,6 +57,7 @@ class Step:
     """
 
     node: fx.Node
+    part: Part
     target: Any
     function: Callable[..., Any]
     reads: tuple[fx.Node, ...]
@@ -52,6 +65,7 @@ class Step:
     blocks: tuple[Plan, ...]
     forgotten: tuple[fx.Node, ...]
     is_operator: bool
+    is_quick: bool
     is_pointwise: bool
     one_by_one: bool
     makes_list: bool
@@ -121,8 +135,11 @@ class _Planner:
         blocks = tuple(map(self.plan, node_blocks(node))) if _has_parts(target) else ()
         reads, build = _arguments(node)
         tags = target.tags if is_operator else ()
+        draws = torch.Tag.nondeterministic_seeded in tags or (is_operator and target.namespace == "dy2st_random")
+        makes_list = is_operator and _makes_list(node)
         return Step(
             node,
+            _PARTS.get(target, Part.OPERATION),
             target,
             _unbound if is_operator and target is torch.ops.aten.unbind.int and self._is_written(node) else _function(node),
             reads,
@@ -130,10 +147,11 @@ class _Planner:
             blocks,
             forgotten,
             is_operator,
+            is_operator and not draws and not makes_list and target not in _SPECIAL,
             torch.Tag.pointwise in tags and not _is_in_place(target),
             isinstance(target, control.Control),
-            is_operator and _makes_list(node),
-            torch.Tag.nondeterministic_seeded in tags or (is_operator and target.namespace == "dy2st_random"),
+            makes_list,
+            draws,
             is_operator and (bool(writes(node)) or is_view(node)),
             self._written_parts(node),
             node.meta.get("location"),
@@ -159,6 +177,11 @@ class _Planner:
 
 def _has_parts(target: Any) -> bool:
     return target in (control.if_, control.while_)
+
+
+_PARTS: dict[Any, Part] = {operator.getitem: Part.ITEM, control.if_: Part.BRANCH, control.while_: Part.LOOP}
+_SPECIAL = frozenset((torch.ops.aten.item.default, torch.ops.aten._local_scalar_dense.default, torch.ops.aten.detach_.default))
+"""Operators with a rule of their own for stacked tensors."""
 
 
 def _makes_list(node: fx.Node) -> bool:
@@ -226,13 +249,3 @@ def _arguments(node: fx.Node) -> tuple[tuple[fx.Node, ...], Build]:
     args, kwargs = text(tuple(node.args)), text(dict(node.kwargs))
     build: Build = eval(f"lambda v: ({args}, {kwargs})", {"c": constants})
     return tuple(reads), build
-
-
-def is_item(step: Step) -> bool:
-    """Tell whether an operation takes a part of what another has given."""
-    return step.target is operator.getitem
-
-
-def is_scalar(step: Step) -> bool:
-    """Tell whether an operation is a function on Python's values."""
-    return not step.is_operator and step.target in scalars.NAMES

@@ -14,12 +14,12 @@ import numpy as np
 import torch
 from torch import fx
 
-from dy2st_runtime.batching.interpreter import Interpreter, Registers, left_as_it_was, truth
+from dy2st_runtime.batching.interpreter import Interpreter, Registers, left_as_it_was
 from dy2st_runtime.batching.operators import Examples, for_each
 from dy2st_runtime.batching.plans import Plan, Step
 from dy2st_runtime.batching.report import BatchReport
 from dy2st_runtime.batching.streams import Streams
-from dy2st_runtime.batching.values import Each, Positions, Stacked, differs, is_plain, join, of_items, take, views
+from dy2st_runtime.batching.values import Each, Positions, Stacked, differs, is_plain, join, of_items, take, truth, views
 from dy2st_runtime.ir.program import Block, Program
 from dy2st_runtime.primitives import control
 

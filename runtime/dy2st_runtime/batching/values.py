@@ -259,3 +259,18 @@ def _join_tensors(pieces: Sequence[tuple[Positions, Any]], count: int) -> Stacke
     order = np.empty(count, np.int64)
     order[np.concatenate([positions for positions, _ in pieces])] = np.arange(count)
     return Stacked(torch.cat(parts).index_select(0, torch.from_numpy(order).to(parts[0].device)))
+
+
+def truth(pred: Any, count: int) -> Any:
+    """Return whether a condition holds: a bool where it is the same for all examples, else an array."""
+    if not differs(pred):
+        return bool(pred)
+    if type(pred) is Stacked and pred.tensor[0].numel() == 1:
+        result = (pred.tensor.detach().reshape(-1) != 0).cpu().numpy()
+    elif type(pred) is Numbers:
+        result = pred.array.astype(np.bool_)
+    else:
+        result = np.array([bool(item) for item in items_of(pred, count)], np.bool_)
+    if result.all():
+        return True
+    return result if result.any() else False
