@@ -488,3 +488,25 @@ def sums_counted_values(t, x):
 @pytest.mark.parametrize("function", [takes_out_of_counted_keys, takes_out_of_counted_values, sums_counted_values])
 def test_counted_keys_and_values_of_which_a_tensor_decides_which_there_are(function):
     check(function, lambda: {"a": torch.tensor(1.0), "b": torch.tensor(2.0)})
+
+
+def puts_in_through_items_of_one_of_two(t, x):
+    made = {"d": x, "c": x}
+    for _ in range(int(x.abs() * 2)):
+        if x > 0:
+            made.pop("c", None)
+        for _key, _value in made.items():
+            made["c"] = x + 1
+        made = dict(made)
+    return made
+
+
+def goes_through_items_of_one_of_two(t, x):
+    one, two = {"d": x, "c": x}, {"e": x}
+    chosen = one if x > 0 else two
+    return sum(v for v in chosen.values()), [k for k, _ in chosen.items()], sum(k * v for k, v in enumerate(chosen.values()))
+
+
+@pytest.mark.parametrize("function", [puts_in_through_items_of_one_of_two, goes_through_items_of_one_of_two])
+def test_items_of_one_of_two_dicts(function):
+    check(function, dict)

@@ -21,13 +21,14 @@ from dy2st.capture.environment.users_code import has_own
 from dy2st.capture.iterables import iterators
 from dy2st.capture.iterables.iterators import over
 from dy2st.capture.iterables.runtime_iterables import as_runtime, of_range
-from dy2st.capture.iterables.watching import Watched, is_watchable, of_program, watched
+from dy2st.capture.iterables.watching import LoopedView, Watched, is_watchable, of_program, watched
 from dy2st.capture.looping.loop import try_loop
 from dy2st.capture.looping.positions import capture_positions, nothing
 from dy2st.capture.looping.unrolled import Flat, Rest, capture_rest, going_on, guarded, over_steps, rest_of_list
 from dy2st.capture.raising import rests
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, current, need
+from dy2st.capture.values import dict_views
 from dy2st.capture.values.abstract_objects import contents
 from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, TaggedUnion
@@ -121,8 +122,11 @@ def _over_each(session: Session, union: TaggedUnion, body: Any, live: Sequence[s
     copies = {id(option): iterators.copied(option) for option in union.options.values()}
 
     def each(option: Any) -> None:
+        shown = dict_views.of_one(session.places.views, option)
+        if shown is not None:  # of the dict itself, also where a copy of it shows what there is on one way
+            return capture_for(LoopedView(optional.original(session, shown[0]), shown[1]), body, live, test)
         copy = copies[id(option)] and iterators.copied(option)
-        capture_for(option if copy is None else copy, body, live, test)
+        return capture_for(option if copy is None else copy, body, live, test)
 
     session.over(union, each)
     for option in union.options.values():

@@ -104,7 +104,10 @@ def _unflatten_one(
                 results.setdefault(number, result)
             return results[number]
         case TaggedUnionOf(tag, tags, items):
-            return unflatten(items[tags.index(unflatten(tag, leaves, results))], leaves, results)
+            which = unflatten(tag, leaves, results)
+            if which is None and None not in tags:  # of what is not made on this way, so that nobody finds it
+                return None
+            return unflatten(items[tags.index(which)], leaves, results)
         case _:
             return _recreate(structure, leaves, results, None)
 
