@@ -352,6 +352,22 @@ def test_a_saved_model_is_batched_without_its_source(tmp_path):
         dy2st_runtime.batch(loaded, method="other")
 
 
+def test_a_model_that_was_captured_with_another_default_dtype(tmp_path):
+    class Made(nn.Module):
+        def forward(self, x):
+            return torch.full((2,), 1.5) if x > 0 else torch.scalar_tensor(2.5) + torch.zeros(2)
+
+    torch.set_default_dtype(torch.float64)
+    try:
+        dy2st.save(Made(), tmp_path / "made.dy2st", [dy2st.InputSpec([], "float32")])
+    finally:
+        torch.set_default_dtype(torch.float32)
+    batched = dy2st_runtime.batch(dy2st_runtime.load(tmp_path / "made.dy2st"))
+    assert batched(torch.tensor([1.0, -1.0])).dtype is torch.float64
+    assert next(batched.stream([torch.tensor(1.0)])).dtype is torch.float64
+    assert torch.get_default_dtype() is torch.float32
+
+
 def test_a_cond_that_guards_a_while_ends():
     """JAX's ``vmap`` of this never ends: both branches run for all, and the loop with them."""
 

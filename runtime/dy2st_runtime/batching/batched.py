@@ -14,7 +14,7 @@ import torch
 from dy2st_runtime.batching import refusals
 from dy2st_runtime.batching.arriving import as_they_arrive
 from dy2st_runtime.batching.dims import Dims, Split, placed, together
-from dy2st_runtime.batching.interpreter import Interpreter, left_as_it_was
+from dy2st_runtime.batching.interpreter import Interpreter, as_captured
 from dy2st_runtime.batching.operators import Examples, for_each
 from dy2st_runtime.batching.plans import Plan, planned
 from dy2st_runtime.batching.report import BatchReport
@@ -132,7 +132,7 @@ class Batched:
         interpreter = Interpreter(call.plan, self._report)
         inputs = self._inputs(call, split)
         examples = Examples(np.arange(split.count), Streams(seeds), self._report)
-        with left_as_it_was():
+        with as_captured(call.program.default_dtype):
             outputs, ended = interpreter.block(call.plan, inputs, examples)
         if len(ended):
             self._keep(call, inputs, outputs, ended.ids, split)
@@ -197,7 +197,7 @@ class Batched:
                 result = self._state[name]
             else:
                 result = value
-            if call.plan.written[position] and not differs(result):
+            if (call.plan.written[position] or isinstance(result, list)) and not differs(result):
                 result = for_each(result, count)
             results.append(result)
         for name, value in self._state.items():

@@ -145,13 +145,21 @@ class Interpreter:
 
 
 @contextlib.contextmanager
-def left_as_it_was() -> Iterator[None]:
-    """Put the grad mode back, which a program may have switched where all examples have raised."""
-    grad_enabled = torch.is_grad_enabled()
+def as_captured(default_dtype: torch.dtype) -> Iterator[None]:
+    """Have PyTorch's default dtype be that of a program, and put it back, as the grad mode, which the program may have switched.
+
+    Args:
+        default_dtype: of the program; it belongs to the process, so it is set only where it differs.
+    """
+    grad_enabled, before = torch.is_grad_enabled(), torch.get_default_dtype()
+    if before != default_dtype:
+        torch.set_default_dtype(default_dtype)
     try:
         yield
     finally:
         torch._C._set_grad_enabled(grad_enabled)
+        if before != default_dtype:
+            torch.set_default_dtype(before)
 
 
 class Loop:

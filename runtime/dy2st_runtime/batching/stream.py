@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import fx
 
-from dy2st_runtime.batching.interpreter import Interpreter, Registers, left_as_it_was
+from dy2st_runtime.batching.interpreter import Interpreter, Registers, as_captured
 from dy2st_runtime.batching.operators import Examples, for_each
 from dy2st_runtime.batching.plans import Plan, Step
 from dy2st_runtime.batching.report import BatchReport
@@ -88,15 +88,19 @@ class Lanes:
                 self._names[example], self._ids[number] = number, example
             self.active += len(calls)
             group = self._groups.setdefault(key, _Group(calls[0][1], self._report))
-            with left_as_it_was():
+            with as_captured(calls[0][1].program.default_dtype):
                 done = group.enter([call for _, call in calls], Examples(ids, self._streams, self._report))
             finished += self._named(done)
         return finished
 
     def step(self) -> list[Finished]:
         """Do one iteration for those that are in; gives those that are done."""
-        with left_as_it_was():
-            return [done for group in self._groups.values() for done in self._named(group.step())]
+        finished: list[Finished] = []
+        for group in self._groups.values():
+            with as_captured(group.default_dtype):
+                done = group.step()
+            finished += self._named(done)
+        return finished
 
     def drop(self, numbers: Sequence[int]) -> None:
         """Let examples leave whose results nobody wants."""
@@ -156,6 +160,7 @@ class _Group:
 
     def __init__(self, call: Call, report: BatchReport) -> None:
         self._call, self._report = call, report
+        self.default_dtype = call.program.default_dtype
         steps = call.plan.steps
         self._at = next((at for at, step in enumerate(steps) if step.target is control.while_), len(steps))
         self._waiting: _Waiting | None = None
@@ -266,6 +271,8 @@ def _raised(interpreter: Interpreter) -> list[Finished]:
 def _column(values: Sequence[Any], is_written: bool) -> Any:
     """Return the input of several examples."""
     first = values[0]
+    if isinstance(first, list):
+        return Each(list(map(list, values)))
     if all(value is first for value in values):
         return for_each(first, len(values)) if is_written and not differs(first) else first
     if is_written:
