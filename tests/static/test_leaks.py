@@ -204,3 +204,16 @@ def test_nothing_is_wrapped_without_the_setting():
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)
     assert done.stdout.strip() == "False"
     assert hasattr(dy2st.StaticFunction.__call__, "__wrapped__")
+
+
+def test_an_object_of_a_class_whose_module_is_no_name():
+    """Extensions written in Cython have such classes."""
+    odd = type("Odd", (), {"__module__": property(lambda self: "odd")})()
+
+    @dy2st.to_static
+    def f(x, given):
+        return x * 2 if x > 0 else (x, given)[0]
+
+    assert f(torch.tensor(-1.0), odd) == -1
+    with pytest.raises(dy2st.SignatureError):
+        f(torch.tensor(-1.0), odd, 3)

@@ -37,6 +37,7 @@ from dy2st.capture.values.abstract_objects import AbstractObject, AbstractTable,
 from dy2st.capture.values.storage import MISSING
 from dy2st.capture.values.symbolic import TaggedUnion, Undefined, may_be_undefined
 from dy2st.capture.writes.places import ContentsPlace, ItemPlace
+from dy2st.names import class_module
 
 
 def ld(value: Any, kind: type[NameError], message: str) -> Any:
@@ -88,7 +89,7 @@ def look_into(session: Session, *values: Any) -> None:
         fields = dataclasses.fields(value) if dataclasses.is_dataclass(value) else ()
         table = storage.table_of(value) or {}
         names = {field.name for field in fields} | table.keys()
-        if type(value).__module__.partition(".")[0] not in LIBRARIES or is_followed_class(type(value)):
+        if class_module(type(value)).partition(".")[0] not in LIBRARIES or is_followed_class(type(value)):
             known = session.tracker.source_of(value) is not None
             there = [name for name in names if not may_be_undefined(table.get(name))]
             if has_own(value, "__getattribute__"):  # which may do anything: what is copied lies under it

@@ -18,6 +18,7 @@ from dy2st.capture.values.abstract_objects import AbstractObject
 from dy2st.capture.values.storage import MISSING
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, may_be_undefined
 from dy2st.capture.writes.places import AttributePlace
+from dy2st.names import class_module
 
 LIBRARIES = ("torch", "numpy", "math", "builtins", "operator", "functools", "itertools", "collections", "typing", "dy2st")
 
@@ -141,7 +142,7 @@ def read_classes(session: Session, kinds: Iterable[type], name: str) -> None:
     What the others hold is guarded, class by class.
     """
     for kind in kinds:
-        if kind.__module__.partition(".")[0] in LIBRARIES:
+        if class_module(kind).partition(".")[0] in LIBRARIES:
             return
         source = source_of(session, kind)
         if source is not None:

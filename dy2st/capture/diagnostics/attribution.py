@@ -28,6 +28,7 @@ from dy2st.capture.values.roles import Role, has
 from dy2st.capture.values.symbolic import CAPTURE_VALUES
 from dy2st.capture.values.texts import Text
 from dy2st.frames import MACHINERY
+from dy2st.names import class_module
 from dy2st_runtime.call.tracebacks import steps
 
 ACTS_FOR_USER = False
@@ -170,4 +171,4 @@ def _holds_tensor(frame: types.FrameType) -> bool:
 
 def _is_own(value: object) -> bool:
     """Tell whether something is of this package, so that a missing attribute is a bug of it."""
-    return type(value).__module__.partition(".")[0] in ("dy2st", "dy2st_runtime")
+    return class_module(type(value)).partition(".")[0] in ("dy2st", "dy2st_runtime")

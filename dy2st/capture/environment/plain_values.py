@@ -22,6 +22,7 @@ import torch
 from dy2st.capture.environment.sources import PROXIES, Source, referent, wrapped_by
 from dy2st.capture.values.storage import of_class
 from dy2st.errors import CaptureError
+from dy2st.names import class_module
 
 ACTS_FOR_USER = False
 
@@ -100,7 +101,7 @@ def is_plain_value(value: Any) -> bool:
     if isinstance(value, np.generic):
         return True
     kind: Any = type(value)
-    known = kind.__module__.partition(".")[0] in sys.stdlib_module_names
+    known = class_module(kind).partition(".")[0] in sys.stdlib_module_names
     return known and kind.__hash__ is not None and kind.__eq__ is not object.__eq__
 
 
@@ -129,7 +130,7 @@ def says_nothing(value: Any) -> bool:
     if callable(value):
         return not isinstance(of_class(type(value), "__call__"), (types.FunctionType, *DESCRIBING))
     kind: Any = type(value)
-    if kind.__module__.partition(".")[0] not in (*sys.stdlib_module_names, "torch"):
+    if class_module(kind).partition(".")[0] not in (*sys.stdlib_module_names, "torch"):
         return False
     return not any("__slots__" in vars(base) or "__dict__" in vars(base) for base in kind.__mro__)
 
