@@ -298,6 +298,20 @@ def test_lanes_are_filled_as_examples_leave():
     assert "while" in str(batched.report())
 
 
+def test_examples_that_are_dropped_leave_nothing_behind():
+    lanes = dy2st.batch(collatz).lanes()
+    for first in range(0, 40, 4):
+        assert lanes.admit([(first + k, ((torch.tensor(27),), {})) for k in range(4)]) == []
+        assert lanes.step() == []
+        lanes.drop([first, first + 2])
+        lanes.drop([first + 1, first + 3, 999])
+        assert lanes.active == 0
+    assert len(lanes._streams._seeds) <= 8
+    assert not lanes._names
+    assert not lanes._ids
+    assert lanes.step() == []
+
+
 def test_an_exception_in_a_stream_comes_where_its_result_would():
     batched = dy2st.batch(fails)
     results = batched.stream([torch.tensor(1.0), torch.tensor(9.0)])

@@ -104,20 +104,24 @@ class Lanes:
 
     def drop(self, numbers: Sequence[int]) -> None:
         """Let examples leave whose results nobody wants."""
-        dropped = {self._ids[number] for number in numbers if number in self._ids}
+        dropped = [self._ids.pop(number) for number in numbers if number in self._ids]
         for group in self._groups.values():
             group.drop(dropped)
-        for number in numbers:
-            if self._ids.pop(number, None) is not None:
-                self.active -= 1
+        self._forget(dropped)
 
     def _named(self, done: list[Finished]) -> list[Finished]:
-        self.active -= len(done)
-        named = [(self._names.pop(example), result, error) for example, result, error in done]
+        named = [(self._names[example], result, error) for example, result, error in done]
         for number, _, _ in named:
             del self._ids[number]
-        self._streams.forget([example for example, _, _ in done])
+        self._forget([example for example, _, _ in done])
         return named
+
+    def _forget(self, examples: Sequence[int]) -> None:
+        """Give what belongs to examples that have left to others."""
+        self.active -= len(examples)
+        for example in examples:
+            del self._names[example]
+        self._streams.forget(examples)
 
 
 @dataclasses.dataclass
@@ -144,7 +148,7 @@ class _Waiting:
         skip = len(self.carried)
         return _Waiting(
             self.examples.some(positions),
-            {node: _views(value, positions, count, True) for node, value in self.registers.items()},
+            {node: _views(value, positions, count, node in plan.all_written) for node, value in self.registers.items()},
             [_views(value, positions, count, written) for value, written in zip(self.carried, flags)],
             [_views(value, positions, count, written) for value, written in zip(self.operands, flags[skip:])],
             self.going if isinstance(self.going, bool) else self.going[positions],
@@ -202,13 +206,13 @@ class _Group:
                 x, y = views(x, sizes[0]), views(y, sizes[1])
             return join([(at[0], x), (at[1], y)], count, is_written)
 
-        flags, skip = step.blocks[0].written, len(a.carried)
+        flags, skip, written_later = step.blocks[0].written, len(a.carried), self._call.plan.all_written
         going = np.concatenate(
             [np.full(size, side.going) if isinstance(side.going, bool) else side.going for side, size in zip((a, b), sizes)]
         )
         return _Waiting(
             dataclasses.replace(a.examples, ids=np.concatenate([a.examples.ids, b.examples.ids])),
-            {node: both(value, b.registers[node], True) for node, value in a.registers.items()},
+            {node: both(value, b.registers[node], node in written_later) for node, value in a.registers.items()},
             [both(x, y, written) for x, y, written in zip(a.carried, b.carried, flags)],
             [both(x, y, written) for x, y, written in zip(a.operands, b.operands, flags[skip:])],
             going,
@@ -241,12 +245,12 @@ class _Group:
         self._waiting = dataclasses.replace(waiting, carried=outputs[1:], going=truth(outputs[0], len(ended)))
         return done
 
-    def drop(self, examples: set[int]) -> None:
+    def drop(self, examples: Sequence[int]) -> None:
         """Let some examples leave."""
         waiting = self._waiting
         if waiting is None or not examples:
             return
-        stay = np.flatnonzero(~np.isin(waiting.examples.ids, list(examples)))
+        stay = np.flatnonzero(~np.isin(waiting.examples.ids, examples))
         if len(stay) < len(waiting.examples):
             self._waiting = waiting.some(stay, self._call.plan.steps[self._at]) if len(stay) else None
 
