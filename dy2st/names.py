@@ -70,14 +70,3 @@ class Namer:
         names = tuple(f"{base}_{number}" for base in bases)
         self._taken.update(names)
         return names
-
-
-def class_module(kind: type) -> str:
-    """Return the module of a class; nothing for one of an extension that has something else than a name there.
-
-    Example:
-        >>> class_module(int)
-        'builtins'
-    """
-    name: object = kind.__module__
-    return name if isinstance(name, str) else ""

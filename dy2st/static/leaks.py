@@ -21,13 +21,12 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from dy2st import config, names
 from dy2st.capture.environment.capture_lock import CAPTURE_LOCK, Underway
-from dy2st.capture.environment.users_code import is_heap_type, is_in_skipped_package
+from dy2st.capture.environment.users_code import is_heap_type, is_in_skipped_package, module_of
 from dy2st.capture.recording.shapes import CaptureShapes
 from dy2st.capture.session.session import current
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS
 from dy2st.errors import LeakError
 from dy2st.frames import hide
-from dy2st.names import class_module
 
 Step = tuple[str, Any]
 """How a part is reached from what holds it, as the user would write it, and the part."""
@@ -118,7 +117,7 @@ def is_of_capture(value: Any) -> bool:
         return isinstance(value.fake_mode.shape_env, CaptureShapes)
     if isinstance(value, SYMBOLIC_NUMBERS):
         return isinstance(getattr(value.node, "shape_env", None), CaptureShapes)
-    return class_module(type(value)).startswith(_CAPTURE) and not isinstance(value, Underway)
+    return module_of(type(value)).startswith(_CAPTURE) and not isinstance(value, Underway)
 
 
 def _parts(value: Any) -> Iterator[Step]:
@@ -138,7 +137,7 @@ def _parts(value: Any) -> Iterator[Step]:
             yield from ((f".{name}", part) for name, part in _items(vars(value)))
     elif isinstance(value, _HOLDERS):
         yield from ((f".{name}", getattr(value, name)) for name in _HELD if hasattr(kind, name))
-    if not isinstance(value, (type, types.ModuleType)) and not class_module(kind).startswith("dy2st"):
+    if not isinstance(value, (type, types.ModuleType)) and not module_of(kind).startswith("dy2st"):
         yield from _attributes(value)
 
 

@@ -24,7 +24,6 @@ from dy2st.capture.session.session import Session, need, recording
 from dy2st.capture.values.abstract_arrays import AbstractArray, holds, is_open, memory_of
 from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, RuntimeList
-from dy2st.names import class_module
 from dy2st_runtime.arrays.functions import METHODS, WRITING_FUNCTIONS, WRITING_METHODS, drawing_functions, functions, names
 
 _TO_NUMBERS = {int: int, float: float, complex: complex, operator.index: int}
@@ -38,7 +37,7 @@ _PACKAGES = frozenset({"builtins", "numpy", "torch", "functools"})
 
 def otherwise(session: Session, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any] | None:
     """Return what does a call that has to do with arrays known only at run time; ``None`` for any other call."""
-    if class_module(type(function)).partition(".")[0] not in _PACKAGES:
+    if module_of(type(function)).partition(".")[0] not in _PACKAGES:
         return None  # an object of the user's, which is asked nothing
     drawing = _drawing(function, args, kwargs)
     if drawing is not None:

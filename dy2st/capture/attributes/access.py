@@ -27,7 +27,7 @@ from dy2st.capture.branching.branch import capture_if, capture_if_exp
 from dy2st.capture.containers import list_tensors, lists, set_views, tuples
 from dy2st.capture.environment.sources import behind
 from dy2st.capture.environment.standard_library import is_followed_class
-from dy2st.capture.environment.users_code import as_written, has_own, is_users_function, user_method
+from dy2st.capture.environment.users_code import as_written, has_own, is_users_function, module_of, user_method
 from dy2st.capture.objects import cells, hidden_state, table_sites
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, current, need
@@ -37,7 +37,6 @@ from dy2st.capture.values.abstract_objects import AbstractObject, AbstractTable,
 from dy2st.capture.values.storage import MISSING
 from dy2st.capture.values.symbolic import TaggedUnion, Undefined, may_be_undefined
 from dy2st.capture.writes.places import ContentsPlace, ItemPlace
-from dy2st.names import class_module
 
 
 def ld(value: Any, kind: type[NameError], message: str) -> Any:
@@ -89,7 +88,7 @@ def look_into(session: Session, *values: Any) -> None:
         fields = dataclasses.fields(value) if dataclasses.is_dataclass(value) else ()
         table = storage.table_of(value) or {}
         names = {field.name for field in fields} | table.keys()
-        if class_module(type(value)).partition(".")[0] not in LIBRARIES or is_followed_class(type(value)):
+        if module_of(type(value)).partition(".")[0] not in LIBRARIES or is_followed_class(type(value)):
             known = session.tracker.source_of(value) is not None
             there = [name for name in names if not may_be_undefined(table.get(name))]
             if has_own(value, "__getattribute__"):  # which may do anything: what is copied lies under it

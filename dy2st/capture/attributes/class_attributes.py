@@ -11,14 +11,13 @@ import torch
 
 from dy2st.capture.branching import unions
 from dy2st.capture.branching.branch import capture_if_exp
-from dy2st.capture.environment.users_code import definition, is_library, user_method
+from dy2st.capture.environment.users_code import definition, is_library, module_of, user_method
 from dy2st.capture.session.session import Session
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import AbstractObject
 from dy2st.capture.values.storage import MISSING
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, may_be_undefined
 from dy2st.capture.writes.places import AttributePlace
-from dy2st.names import class_module
 
 LIBRARIES = ("torch", "numpy", "math", "builtins", "operator", "functools", "itertools", "collections", "typing", "dy2st")
 
@@ -142,7 +141,7 @@ def read_classes(session: Session, kinds: Iterable[type], name: str) -> None:
     What the others hold is guarded, class by class.
     """
     for kind in kinds:
-        if class_module(kind).partition(".")[0] in LIBRARIES:
+        if module_of(kind).partition(".")[0] in LIBRARIES:
             return
         source = source_of(session, kind)
         if source is not None:

@@ -23,12 +23,12 @@ from torch.utils._pytree import tree_leaves
 
 import dy2st_runtime
 from dy2st import errors
+from dy2st.capture.environment.users_code import module_of
 from dy2st.capture.session.session import Session
 from dy2st.capture.values.roles import Role, has
 from dy2st.capture.values.symbolic import CAPTURE_VALUES
 from dy2st.capture.values.texts import Text
 from dy2st.frames import MACHINERY
-from dy2st.names import class_module
 from dy2st_runtime.call.tracebacks import steps
 
 ACTS_FOR_USER = False
@@ -171,4 +171,4 @@ def _holds_tensor(frame: types.FrameType) -> bool:
 
 def _is_own(value: object) -> bool:
     """Tell whether something is of this package, so that a missing attribute is a bug of it."""
-    return class_module(type(value)).partition(".")[0] in ("dy2st", "dy2st_runtime")
+    return module_of(type(value)).partition(".")[0] in ("dy2st", "dy2st_runtime")

@@ -20,9 +20,9 @@ import numpy as np
 import torch
 
 from dy2st.capture.environment.sources import PROXIES, Source, referent, wrapped_by
+from dy2st.capture.environment.users_code import module_of
 from dy2st.capture.values.storage import of_class
 from dy2st.errors import CaptureError
-from dy2st.names import class_module
 
 ACTS_FOR_USER = False
 
@@ -101,7 +101,7 @@ def is_plain_value(value: Any) -> bool:
     if isinstance(value, np.generic):
         return True
     kind: Any = type(value)
-    known = class_module(kind).partition(".")[0] in sys.stdlib_module_names
+    known = module_of(kind).partition(".")[0] in sys.stdlib_module_names
     return known and kind.__hash__ is not None and kind.__eq__ is not object.__eq__
 
 
@@ -130,7 +130,7 @@ def says_nothing(value: Any) -> bool:
     if callable(value):
         return not isinstance(of_class(type(value), "__call__"), (types.FunctionType, *DESCRIBING))
     kind: Any = type(value)
-    if class_module(kind).partition(".")[0] not in (*sys.stdlib_module_names, "torch"):
+    if module_of(kind).partition(".")[0] not in (*sys.stdlib_module_names, "torch"):
         return False
     return not any("__slots__" in vars(base) or "__dict__" in vars(base) for base in kind.__mro__)
 
