@@ -259,6 +259,10 @@ class Batched:
         results: list[Any] = [None] * count
         for number, item in zip(ended.tolist(), self._each(result, len(ended))):
             results[number] = item
+        return self._told(results, errors)
+
+    def _told(self, results: list[Any], errors: dict[int, Exception]) -> list[Any]:
+        """Return the results of the examples with what some have raised, or raise that."""
         if self._errors == "return":
             return [errors.get(number, item) for number, item in enumerate(results)]
         raise _failed(errors, results)
@@ -278,11 +282,9 @@ class Batched:
             if error is not None:
                 errors[number] = error
             results[number] = result
-        if errors and self._errors == "raise":
-            raise _failed(errors, results)
-        if self._errors == "return":
-            return [errors.get(number, item) for number, item in enumerate(results)]
-        return placed(together(results), self._out_dims, split.counts)
+        if not errors and self._errors == "raise":
+            return placed(together(results), self._out_dims, split.counts)
+        return self._told(results, errors)
 
     def stream(self, examples: Iterable[Any], lanes: int | None = None, ordered: bool = True) -> Iterator[Any]:
         """Yield the results of examples, of which a number run at a time: one that is done makes room for the next.

@@ -93,7 +93,7 @@ class Interpreter:
     def _shrink(self, registers: Registers, keep: Positions, count: int) -> None:
         """Leave the values of some of the examples in the registers."""
         for node, value in registers.items():
-            registers[node] = take(views(value, count) if node in self._written else value, keep)
+            registers[node] = some(value, keep, count, node in self._written)
 
     # -- branches ------------------------------------------------------------------------------------------------------------
 
@@ -188,12 +188,7 @@ class Loop:
         if not len(self.positions):
             return done
         if self._read is None:
-            plan = self._plan
-            skip = len(self._carried)
-            self._read = [
-                _some(value, self.positions, self._count, is_used, is_written)
-                for value, is_used, is_written in zip(self._operands, plan.used[skip:], plan.written[skip:])
-            ]
+            self._read = parted(self._plan, self._operands, self.positions, self._count, len(self._carried))
         self._interpreter.report.count(self._step.node, 0, len(self.positions))
         outputs, ended = self._interpreter.block(self._plan, [*self._carried, *self._read], self._examples)
         if len(ended) < len(self._examples):
@@ -211,8 +206,8 @@ class Loop:
             return [(done, self._carried)]
         stay, leave = np.flatnonzero(going), np.flatnonzero(~going)
         flags = self._plan.written
-        left = [_some(value, leave, len(going), True, is_written) for value, is_written in zip(self._carried, flags)]
-        self._carried = [_some(value, stay, len(going), True, is_written) for value, is_written in zip(self._carried, flags)]
+        left = [some(value, leave, len(going), is_written) for value, is_written in zip(self._carried, flags)]
+        self._carried = [some(value, stay, len(going), is_written) for value, is_written in zip(self._carried, flags)]
         done = self.positions[leave]
         self.positions, self._examples, self._read = self.positions[stay], self._examples.some(stay), None
         return [(done, left)]
@@ -221,16 +216,14 @@ class Loop:
 # -- parting -----------------------------------------------------------------------------------------------------------------
 
 
-def parted(plan: Plan, values: Sequence[Any], positions: Positions, count: int) -> list[Any]:
-    """Return what a block reads for some of the examples."""
-    return [
-        _some(value, positions, count, is_used, is_written) for value, is_used, is_written in zip(values, plan.used, plan.written)
-    ]
+def parted(plan: Plan, values: Sequence[Any], positions: Positions, count: int, first: int = 0) -> list[Any]:
+    """Return what a block reads for some of the examples, from an input on."""
+    flags = zip(plan.used[first:], plan.written[first:])
+    return [some(value, positions, count, is_written) if is_used else None for value, (is_used, is_written) in zip(values, flags)]
 
 
-def _some(value: Any, positions: Positions, count: int, is_used: bool, is_written: bool) -> Any:
-    if not is_used:
-        return None
+def some(value: Any, positions: Positions, count: int, is_written: bool) -> Any:
+    """Return the value for some of the examples, in order; tensors that may be written stay what they are."""
     if len(positions) == count:
         return value
     return take(views(value, count) if is_written else value, positions)

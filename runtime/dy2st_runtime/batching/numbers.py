@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from dy2st_runtime.batching.values import Numbers
+from dy2st_runtime.batching.values import KINDS, Numbers
 from dy2st_runtime.primitives import scalars
 
 _Array = np.ndarray[Any, Any]
 _EXACT = 2**53
 """Ints up to here are floats."""
 _LARGE = 2**62
-_KINDS: dict[type, type] = {bool: np.bool_, int: np.int64, float: np.float64}
 
 
 def calculated(target: Any, args: tuple[Any, ...]) -> Numbers | None:
@@ -43,8 +42,8 @@ def calculated(target: Any, args: tuple[Any, ...]) -> Numbers | None:
     for value in args:
         if type(value) is Numbers:
             arrays.append(value.array)
-        elif type(value) in _KINDS and (type(value) is not int or -_LARGE < value < _LARGE):
-            arrays.append(np.asarray(value, _KINDS[type(value)]))
+        elif type(value) in KINDS and (type(value) is not int or -_LARGE < value < _LARGE):
+            arrays.append(np.asarray(value, KINDS[type(value)]))
         else:
             return None
     with np.errstate(all="ignore"):

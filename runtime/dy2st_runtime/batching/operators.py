@@ -32,7 +32,7 @@ from dy2st_runtime.batching.values import (
     views,
 )
 from dy2st_runtime.errors import BatchError
-from dy2st_runtime.primitives import control, scalars
+from dy2st_runtime.primitives import control
 
 _aten = torch.ops.aten
 _MOST_GROUPS = 0.75
@@ -137,22 +137,18 @@ def for_each(value: Any, count: int) -> Any:
 
 def _scalar(step: Step, values: Sequence[Any], examples: Examples) -> Any:
     """Do a function on Python's values."""
-    if step.target in (operator.is_, scalars.TARGETS["operator.is_"]) and any(map(_holds_tensors, values)):
+    if step.target is operator.is_ and any(map(_holds_tensors, values)):
         return _is_same_tensor(step, values)
-    if step.target is _aten.sym_size.int and type(values[0]) is Stacked:
-        args, _ = step.build(values)
-        shape = values[0].tensor.shape[1:]
-        if type(args[1]) is int:
-            return shape[args[1]]
-    if step.target is _aten.sym_size.int and type(values[0]) is Ragged:
-        args, _ = step.build(values)
-        if type(args[1]) is int:
-            sizes = [part.shape[1:] for part in values[0].parts]
-            if all(-len(shape) <= args[1] < len(shape) for shape in sizes):
-                return Numbers(np.array([shape[args[1]] for shape in sizes], np.int64)[values[0].labels])
     args, kwargs = step.build(values)
+    if step.target is _aten.sym_size.int and type(args[1]) is int:
+        if type(args[0]) is Stacked:
+            return args[0].tensor.shape[1:][args[1]]
+        if type(args[0]) is Ragged:
+            sizes = [part.shape[1:] for part in args[0].parts]
+            if all(-len(shape) <= args[1] < len(shape) for shape in sizes):
+                return Numbers(np.array([shape[args[1]] for shape in sizes], np.int64)[args[0].labels])
     if not kwargs:
-        args = tuple(_as_numbers(value) for value in args)
+        args = tuple(map(per_example.as_numbers, args))
         result = numbers.calculated(step.target, args)
         if result is not None:
             return result
@@ -169,19 +165,6 @@ def _is_same_tensor(step: Step, values: Sequence[Any]) -> bool:
     raise BatchError(
         f"{step.location}: whether two tensors are one object is not known for examples that run together; compare what is in them"
     )
-
-
-_TYPES = {torch.bool: np.bool_, torch.int64: np.int64, torch.float64: np.float64}
-_READ = {torch.int32: torch.int64, torch.float32: torch.float64, torch.int16: torch.int64, torch.bfloat16: torch.float64}
-
-
-def _as_numbers(value: Any) -> Any:
-    """Return the numbers that a function takes out of tensors with one element, where that is what it does."""
-    if type(value) is not Stacked or value.tensor[0].numel() != 1:
-        return value
-    tensor = value.tensor.detach().reshape(-1)
-    tensor = tensor.to(_READ.get(tensor.dtype, tensor.dtype))
-    return Numbers(tensor.cpu().numpy()) if tensor.dtype in _TYPES else value
 
 
 # -- operators ---------------------------------------------------------------------------------------------------------------

@@ -81,12 +81,22 @@ def _select(step: Step, values: Sequence[Any], count: int) -> Any:
     return Stacked(source.movedim(dim, 0)[rows])
 
 
+_TYPES = {torch.bool: np.bool_, torch.int64: np.int64, torch.float64: np.float64}
+_READ = {torch.int32: torch.int64, torch.float32: torch.float64, torch.int16: torch.int64, torch.bfloat16: torch.float64}
+
+
+def as_numbers(value: Any) -> Any:
+    """Return the numbers that a function takes out of tensors with one element, where that is what it does."""
+    if type(value) is not Stacked or value.tensor[0].numel() != 1:
+        return value
+    tensor = value.tensor.detach().reshape(-1)
+    tensor = tensor.to(_READ.get(tensor.dtype, tensor.dtype))
+    return Numbers(tensor.cpu().numpy()) if tensor.dtype in _TYPES else value
+
+
 def _item(step: Step, values: Sequence[Any], count: int) -> Any:
-    value = values[0]
-    kinds = {torch.bool: np.bool_, torch.int64: np.int64, torch.float64: np.float64, torch.float32: np.float64}
-    if type(value) is not Stacked or value.tensor[0].numel() != 1 or value.tensor.dtype not in kinds:
-        return None
-    return Numbers(value.tensor.detach().reshape(-1).cpu().numpy().astype(kinds[value.tensor.dtype]))
+    result = as_numbers(values[0])
+    return result if type(result) is Numbers else None
 
 
 RULES: dict[Any, Rule] = {

@@ -14,12 +14,12 @@ import numpy as np
 import torch
 from torch import fx
 
-from dy2st_runtime.batching.interpreter import Interpreter, Registers, as_captured
+from dy2st_runtime.batching.interpreter import Interpreter, Registers, as_captured, some
 from dy2st_runtime.batching.operators import Examples, for_each
 from dy2st_runtime.batching.plans import Plan, Step
 from dy2st_runtime.batching.report import BatchReport
 from dy2st_runtime.batching.streams import Streams
-from dy2st_runtime.batching.values import Each, Positions, Stacked, differs, is_plain, join, of_items, take, truth, views
+from dy2st_runtime.batching.values import Each, Positions, Stacked, differs, is_plain, join, of_items, truth, views
 from dy2st_runtime.ir.program import Block, Program
 from dy2st_runtime.primitives import control
 
@@ -148,15 +148,11 @@ class _Waiting:
         skip = len(self.carried)
         return _Waiting(
             self.examples.some(positions),
-            {node: _views(value, positions, count, node in plan.all_written) for node, value in self.registers.items()},
-            [_views(value, positions, count, written) for value, written in zip(self.carried, flags)],
-            [_views(value, positions, count, written) for value, written in zip(self.operands, flags[skip:])],
+            {node: some(value, positions, count, node in plan.all_written) for node, value in self.registers.items()},
+            [some(value, positions, count, written) for value, written in zip(self.carried, flags)],
+            [some(value, positions, count, written) for value, written in zip(self.operands, flags[skip:])],
             self.going if isinstance(self.going, bool) else self.going[positions],
         )
-
-
-def _views(value: Any, positions: Positions, count: int, is_written: bool) -> Any:
-    return take(views(value, count) if is_written else value, positions)
 
 
 class _Group:

@@ -24,7 +24,8 @@ Positions = np.ndarray[Any, np.dtype[np.int64]]
 """Positions of examples among others."""
 
 _LIMIT = 2**63
-_KINDS: dict[type, type] = {bool: np.bool_, int: np.int64, float: np.float64}
+KINDS: dict[type, type] = {bool: np.bool_, int: np.int64, float: np.float64}
+"""The dtypes of the arrays of Python's numbers."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -114,10 +115,10 @@ def of_items(items: Sequence[Any]) -> Any:
     if isinstance(first, torch.Tensor):
         return _of_tensors(items)
     kind = type(first)
-    if kind in _KINDS and all(type(item) is kind for item in items):
+    if kind in KINDS and all(type(item) is kind for item in items):
         if kind is int and not all(-_LIMIT <= item < _LIMIT for item in items):
             return Each(list(items))
-        return Numbers(np.array(items, _KINDS[kind]))
+        return Numbers(np.array(items, KINDS[kind]))
     if kind is tuple and first and all(type(item) is tuple and len(item) == len(first) for item in items):
         return tuple(of_items(column) for column in zip(*items))
     if first is None and all(item is None for item in items):
