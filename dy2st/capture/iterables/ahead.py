@@ -41,16 +41,10 @@ def taken(session: Session, iterator: Any, take: Callable[[], _T]) -> _T:
     Raises:
         NeedsSteps: it can be noticed that they are taken.
     """
-    builder, mark = session.builder, session.builder.mark()
-    try:
-        result = take()
-    except CaptureError:
-        raise
-    except Exception:
-        raise NeedsSteps(_code_of(iterator)) from None
-    if builder is session.builder and any(map(_is_noticed, _since(mark))):
+    result, is_noticed = _looked_at(session, take, may_fail=True)
+    if is_noticed:
         raise NeedsSteps(_code_of(iterator))
-    return result
+    return result[0]
 
 
 def required_quiet(session: Session, take: Callable[[], _T], what: str) -> _T:
@@ -59,20 +53,26 @@ def required_quiet(session: Session, take: Callable[[], _T], what: str) -> _T:
     Raises:
         CaptureError: it raises or acts on its way to them.
     """
-    builder, mark = session.builder, session.builder.mark()
-    try:
-        result, raises = take(), False
-    except CaptureError:
-        raise
-    except Exception:
-        raises = True
-    if raises or (builder is session.builder and any(_is_noticed(node, may_fail=False) for node in _since(mark))):
+    result, is_noticed = _looked_at(session, take, may_fail=False)
+    if is_noticed:
         raise CaptureError(
             f"the items of {what} are made before the loop that takes them, and what makes them raises, prints, writes or draws",
             session.here(),
             fix="call it in the loop: for k, value in enumerate(values): item = function(value)",
         )
-    return result
+    return result[0]
+
+
+def _looked_at(session: Session, take: Callable[[], _T], may_fail: bool) -> tuple[list[_T], bool]:
+    """Take items; gives them, if nothing was raised, and whether it can be noticed that they are taken."""
+    builder, mark = session.builder, session.builder.mark()
+    try:
+        result = [take()]
+    except CaptureError:
+        raise
+    except Exception:
+        return [], True
+    return result, builder is session.builder and any(_is_noticed(node, may_fail) for node in _since(mark))
 
 
 def is_in_steps(session: Session, iterator: Any) -> bool:
@@ -95,7 +95,7 @@ def _since(mark: fx.Node) -> list[fx.Node]:
     return found
 
 
-def _is_noticed(node: fx.Node, may_fail: bool = True) -> bool:
+def _is_noticed(node: fx.Node, may_fail: bool) -> bool:
     """Tell whether an operation raises, acts, or (if that is asked) may fail for what it is given."""
     if node.op != "call_function":
         return False
