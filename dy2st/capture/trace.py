@@ -40,10 +40,12 @@ from dy2st.capture.torch_functions.mode import TorchFunctions
 from dy2st.capture.types import lattice, tensor_traits
 from dy2st.capture.values.abstract_objects import AbstractTable, Represents
 from dy2st.capture.values.signals import (
+    Needs,
     NeedsAbstract,
     NeedsApart,
     NeedsMade,
     NeedsObject,
+    NeedsPositions,
     NeedsRanks,
     NeedsRecords,
     NeedsRuntimeList,
@@ -80,20 +82,30 @@ def capture(request: Request, convert: Callable[[FunctionType], Any], namespace:
             if once or not on_raise.is_needed(captured.program, captured.changes_objects):
                 return captured
             request = dataclasses.replace(request, leaves_always=True)
-        except NeedsRecords:
-            request = dataclasses.replace(request, leaves_always=True)
-        except NeedsAbstract as needed:
-            request = dataclasses.replace(request, changed=request.changed | {needed.name})
-        except NeedsTable as needed:
-            request = dataclasses.replace(request, tables={**request.tables, needed.name: (needed.kinds, needed.error)})
-        except NeedsApart as needed:
-            request = dataclasses.replace(request, apart=request.apart | {needed.trait})
-        except NeedsObject as needed:
-            request = dataclasses.replace(request, dynamic_state={**request.dynamic_state, needed.name: OBJECT})
-        except NeedsSteps as needed:
-            request = dataclasses.replace(request, in_steps=request.in_steps | {needed.steps})
-        except NeedsRanks:
-            request = dataclasses.replace(request, ranked=True)
+        except Needs as needed:
+            request = _again(request, needed)
+
+
+def _again(request: Request, needed: Needs) -> Request:
+    """Return the request of a capture that starts again, for what it needs."""
+    match needed:
+        case NeedsRecords():
+            return dataclasses.replace(request, leaves_always=True)
+        case NeedsAbstract():
+            return dataclasses.replace(request, changed=request.changed | {needed.name})
+        case NeedsTable():
+            return dataclasses.replace(request, tables={**request.tables, needed.name: (needed.kinds, needed.error)})
+        case NeedsApart():
+            return dataclasses.replace(request, apart=request.apart | {needed.trait})
+        case NeedsObject():
+            return dataclasses.replace(request, dynamic_state={**request.dynamic_state, needed.name: OBJECT})
+        case NeedsSteps():
+            return dataclasses.replace(request, in_steps=request.in_steps | {needed.steps})
+        case NeedsPositions():
+            return dataclasses.replace(request, by_position=request.by_position | needed.lines)
+        case NeedsRanks():
+            return dataclasses.replace(request, ranked=True)
+    raise needed
 
 
 def _capture(request: Request, convert: Callable[[FunctionType], Any], namespace: Any) -> Captured:

@@ -559,7 +559,7 @@ def test_next_in_the_body_of_a_loop_that_a_tensor_leaves():
                 break
         return x
 
-    refused(f, "how many items have been taken")
+    agree(f, ways())
 
 
 def test_an_iterator_that_only_one_branch_steps():
@@ -574,7 +574,7 @@ def test_an_iterator_that_only_one_branch_steps():
             x = x * v
         return x
 
-    refused(f, "how many items have been taken")
+    agree(f, ways())
 
 
 def test_a_generator_that_branches_step_differently():
@@ -588,7 +588,7 @@ def test_a_generator_that_branches_step_differently():
             x = x * v
         return x
 
-    refused(f, "how many items have been taken")
+    agree(f, ways())
 
 
 def test_an_iterator_of_the_user_after_its_loop():

@@ -81,13 +81,16 @@ def test_arrays_of_them_are_drawn_by_a_loaded_program(tmp_path):
     assert torch.equal(*results)
 
 
+drawn = eval("lambda: random.gauss(0.0, 1.0)", {"random": random})  # it has no source
+
+
 def normally(x):
-    return x + statistics.NormalDist(0.0, 1.0).samples(1)[0]
+    return x + drawn()
 
 
 def on_one_way(x):
     if x.sum() > 0:
-        x = x * statistics.NormalDist(0.0, 1.0).samples(2)[1]
+        x = x * drawn()
     return x
 
 

@@ -273,6 +273,18 @@ def for_over_count(x):
     return x, i
 
 
+@CHAPTER.captured("an iterator that is kept, and used again after a loop that a tensor leaves", calls=TRIPS)
+def resumed(x, n):
+    steps = iter([1.0, 2.0, 3.0])
+    for _, step in zip(range(n), steps):
+        x = x + step
+        if x.sum() > 9:
+            break
+    for step in steps:
+        x = x * step
+    return x
+
+
 @CHAPTER.unrolled("`for` over dicts, `items()`, `keys()`, `values()`", calls=signs())
 def for_over_a_dict(x):
     weights = {"a": 1.0, "b": x}

@@ -187,20 +187,6 @@ def endless(x):
 
 
 @CHAPTER.refused(
-    "an iterator used again after a loop that a tensor may leave", calls=signs(), error=CaptureError, says="by position"
-)
-def resumes(x):
-    steps = iter([1.0, 2.0, 3.0])
-    for step in steps:
-        x = x + step
-        if x.sum() > 9:
-            break
-    for step in steps:
-        x = x * step
-    return x
-
-
-@CHAPTER.refused(
     "`itertools.takewhile` of numbers, with a condition on tensors", calls=signs(), error=CaptureError, says="with an if statement"
 )
 def take_while(x):

@@ -239,6 +239,8 @@ def set_item(target: Any, key: Any, value: Any) -> None:
         resolve(session, key, lambda known: _set_item(session, target, known, value))
     elif isinstance(value, TaggedUnion) and isinstance(key, slice) and isinstance(target, list):
         value.session.over(value, lambda option: set_item(target, key, option))
+    elif session is not None and isinstance(key, slice) and isinstance(target, list) and not isinstance(value, (list, tuple)):
+        _set_item(session, target, key, value if has_own(target, "__setitem__") else session.call(list, value))
     else:
         _set_item(session, target, key, value)
 

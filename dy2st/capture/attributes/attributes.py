@@ -82,7 +82,7 @@ def _attr(session: Session, value: Any, name: str) -> Any:
     if isinstance(value, torch.Tensor) and not tensor_attributes.is_users(value, name):
         return _of_tensor(session, value, name)
     if session.iterators.is_spent(value):
-        raise spent(session)
+        session.iterators.fail_spent(value)
     if isinstance(value, Represents) and not (isinstance(value, AbstractTable) and name in OF_TABLES):
         return _of_represented(session, value, name)
     kind = open_class(value, name)
@@ -138,15 +138,6 @@ def _of_tensor(session: Session, value: torch.Tensor, name: str) -> Any:
             fix="ask where the view is made, or outside of the static function",
         )
     return getattr(value, name) if name != "__class__" else session.call(type, value)
-
-
-def spent(session: Session) -> CaptureError:
-    """Return the error for the use of an iterator from which a tensor decides how many items have been taken."""
-    return CaptureError(
-        "this uses an iterator from which a tensor decides how many items have been taken",
-        session.here(),
-        fix="loop over a list by position, or collect the items in a list first",
-    )
 
 
 def attr_or(value: Any, name: str, default: Any) -> Any:

@@ -15,7 +15,7 @@ import enum
 import functools
 import operator
 import types
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -334,11 +334,34 @@ def _made(session: Session, value: Any, parts: Sequence[Any]) -> Any:
 
 def stands_in(session: Session, items: RuntimeList, value: Any) -> None:
     """Note that a value is an item of a list: what is put into a list in it changes the type of the items."""
-    for part in _lists_in(session, value):
+    parts = _lists_in(session, value)
+    for part in parts:
         if part is items:
             raise errors.CaptureError("a list that changes length inside a captured block is put in itself", session.here())
         part.places.append((items, value))
         session.places.copies.hold_lists = True
+    if parts:
+        items.held.append(value)
+
+
+def lists_of_kinds(session: Session, value: Any, kind: Any) -> Iterator[tuple[RuntimeList, Any]]:
+    """Yield the lists in an item, and what their items may be by the type of the item."""
+    if isinstance(value, TaggedUnion):
+        for option in value.options.values():
+            yield from lists_of_kinds(session, option, kind)
+        return
+    known = value if isinstance(value, RuntimeList) else session.lists.of(value)
+    if isinstance(kind, value_types.TaggedUnionType):
+        for option in kind.options:
+            yield from lists_of_kinds(session, value, option)
+    elif known is not None:
+        if isinstance(kind, value_types.ListType) and not kind.is_tuple:
+            yield known, kind.element
+    elif isinstance(kind, value_types.ContainerType) and not is_outside(session, value) and children(value) is not None:
+        parts, structure = shallow(value)
+        if structure == kind.structure:
+            for part, of_part in zip(parts, kind.items, strict=True):
+                yield from lists_of_kinds(session, part, of_part)
 
 
 def _lists_in(session: Session, value: Any) -> list[RuntimeList]:

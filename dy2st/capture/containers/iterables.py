@@ -93,6 +93,10 @@ class Stream(AbstractIterator, example=iter(())):
             need().allocations.own(reached)
             self.source = dataclasses.replace(source, reached=reached)
 
+    def taken_from(self) -> tuple[Any, ...]:
+        """Return its source, where that is an iterator."""
+        return () if isinstance(self.source, RuntimeIterable) else (self.source,)
+
     def consume(self) -> Any:
         """Return the source, for a loop that goes through all of it.
 

@@ -98,7 +98,7 @@ def _take(session: Session, items: RuntimeList, target: control.Control, args: t
 
 def _fail(session: Session, items: RuntimeList, message: str) -> NoReturn:
     """Note that nothing has been put into the list before; where a loop is open, one of its iterations may put something in."""
-    if not items.alone:
+    if not items.alone and (session.blocks.is_in_loop or not session.lists.is_empty(items)):
         error = errors.CaptureError(
             "this takes an item out of a list before anything has been put in", session.here(), fix="put an item in before the loop"
         )
@@ -152,6 +152,9 @@ def _take_in(session: Session, items: RuntimeList, kind: value_types.Type | None
         session.lists.widened.append(items.items)
         for outer, item in items.places:
             _take_in(session, outer, elements.type_of(session, item))
+        for item in items.held:  # another of them may be the one that something was put in
+            for inner, element in elements.lists_of_kinds(session, item, joined):
+                _take_in(session, inner, element)
 
 
 def _common(session: Session, element: value_types.Type | None, other: value_types.Type | None) -> value_types.Type | None:

@@ -17,7 +17,7 @@ from typing import Any
 
 from dy2st.capture.types.absent_attributes import class_name
 
-_WHOLE = frozenset({"heapq", "bisect", "_weakrefset"})
+_WHOLE = frozenset({"heapq", "bisect", "statistics", "_weakrefset"})
 """Modules of which all functions are followed."""
 _CLASSES_OF = frozenset({"collections", "collections.abc", "_collections_abc"})
 """Modules of which the methods of classes are followed, and no function that makes such."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
 import torch
@@ -39,6 +39,22 @@ def first_or(values: Iterable[Any], default: Any) -> Any:
 def list_text(items: Any, shown: Callable[[Any], str]) -> str:
     """Return ``repr(items)`` or ``ascii(items)`` of a list."""
     return "[" + ", ".join([shown(item) for item in items]) + "]"
+
+
+def is_among(value: Any, iterator: Iterator[Any]) -> bool:
+    """Return ``value in iterator``."""
+    for item in iterator:  # noqa: SIM110 -- it is converted
+        if item is value or item == value:
+            return True
+    return False
+
+
+def character(text: str, index: int) -> str:
+    """Return ``text[index]``."""
+    start = index + len(text) if index < 0 else index
+    if start < 0 or start >= len(text):
+        raise IndexError("string index out of range")
+    return text[start : start + 1]
 
 
 class Items:

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from dy2st import errors
-from dy2st.capture.attributes import attributes
 from dy2st.capture.raising.unwinding import Handlers, passed
 from dy2st.capture.recording.in_flight import Pending
 from dy2st.capture.session.regions import Frame
@@ -124,7 +123,7 @@ class UserGenerator(AbstractIterator, example=GENERATOR):
         if self.step_by_step and builder is not None:
             return
         if builder is None or not session.builder.is_inside(builder) or session.blocks.repeats_since(self._frame.start):
-            raise attributes.spent(session)
+            session.iterators.fail_spent(self)
         session.iterators.taken[id(position)] = (position, session.builder)
         session.blocks.region.iterators.append(position)
 

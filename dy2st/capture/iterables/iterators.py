@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture.attributes import access, attributes, class_attributes
+from dy2st.capture.attributes import access, class_attributes
 from dy2st.capture.branching import optional
 from dy2st.capture.containers.iterables import RuntimeIterable, Stream
 from dy2st.capture.environment import written_out
@@ -29,6 +29,7 @@ from dy2st.capture.iterables import watching
 from dy2st.capture.iterables.generators import UserGenerator
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.raising.unwinding import handled
+from dy2st.capture.session.iterators import sources
 from dy2st.capture.session.session import Session, current, need
 from dy2st.capture.values import dict_views, storage
 from dy2st.capture.values.symbolic import Stale, TaggedUnion
@@ -227,15 +228,21 @@ def take(session: Session, iterator: Any) -> None:
     if isinstance(iterator, Stream) and iterator.resumes and not session.iterators.is_spent(iterator):
         return  # the program knows how far it has come
     session.tracker.step_at_capture(iterator)
-    taken = session.iterators.taken.get(id(iterator))
     if id(iterator) in session.iterators.counters:
-        raise attributes.spent(session)
-    if taken is not None and (taken[1] is None or not session.builder.is_inside(taken[1])):
-        raise attributes.spent(session)
+        session.iterators.fail_spent(iterator)
     if not session.blocks.at_root:
         check_pure(session, iterator)
         check_own(session, iterator)
     session.iterators.older.check(iterator)
+    for one in (iterator, *sources(iterator)):
+        if not (isinstance(one, Stream) and one.resumes):
+            _note(session, one)
+
+
+def _note(session: Session, iterator: Any) -> None:
+    taken = session.iterators.taken.get(id(iterator))
+    if taken is not None and (taken[1] is None or not session.builder.is_inside(taken[1])):
+        session.iterators.fail_spent(iterator)
     session.iterators.taken[id(iterator)] = (iterator, session.builder)
     session.blocks.region.iterators.append(iterator)
 

@@ -12,8 +12,10 @@ from dy2st.capture.containers import lists, ranges, wide_dicts
 from dy2st.capture.containers.iterables import RuntimeIterable, Stream
 from dy2st.capture.environment.users_code import has_own
 from dy2st.capture.session.session import need
+from dy2st.capture.texts import methods
 from dy2st.capture.values.abstract_arrays import AbstractArray
 from dy2st.capture.values.abstract_objects import AbstractTable, contents, representing
+from dy2st.capture.values.texts import Text
 
 
 def reversed_(iterable: Any) -> Any:
@@ -50,6 +52,10 @@ def as_runtime(iterable: Any) -> RuntimeIterable | None:
         return wide_dicts.steps(session, optional.view(iterable, "keys"))
     if isinstance(iterable, ranges.RuntimeRange):
         return iterable.positions()
+    if isinstance(iterable, Text):
+        return RuntimeIterable(
+            lambda: methods.length(session, iterable), lambda k: methods.character(session, iterable, k), "a string"
+        )
     known = session.lists.of(iterable)
     if known is not None and not has_own(iterable, "__iter__"):
         return lists.iterable(session, known)

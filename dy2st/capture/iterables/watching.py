@@ -79,7 +79,8 @@ def looped(iterable: Any) -> Any:
     if session is None:
         return iterable
     if type(iterable) is enumerate:
-        return iterable if sys.getrefcount(iterable) > _references_of_loop() else _enumerated(iterable)
+        known = id(iterable) in session.iterators.made
+        return iterable if sys.getrefcount(iterable) > _references_of_loop() + known else _enumerated(iterable)
     shown = of_one(session.places.views, iterable)
     if shown is None:
         return iterable

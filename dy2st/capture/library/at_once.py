@@ -11,13 +11,17 @@ import torch
 
 from dy2st import errors
 from dy2st.capture.branching import optional
+from dy2st.capture.branching.assertions import check
+from dy2st.capture.containers.iterables import RuntimeIterable, Stream
 from dy2st.capture.containers.ranges import RuntimeRange
 from dy2st.capture.iterables import iterators, watching
-from dy2st.capture.iterables.runtime_iterables import as_runtime
+from dy2st.capture.iterables.runtime_iterables import as_runtime, iterator_of
 from dy2st.capture.library import steps_written_out
 from dy2st.capture.library.registry import handles
-from dy2st.capture.looping import iteration
+from dy2st.capture.looping import iteration, zipped
+from dy2st.capture.operators.relations import is_followed
 from dy2st.capture.session.session import Session
+from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS
 
 _OF_PROGRAM = (torch.Tensor, *SYMBOLIC_NUMBERS)
@@ -55,21 +59,27 @@ def at_once(session: Session, kind: type, args: tuple[Any, ...], kwargs: dict[st
             functools.partial(_listed, session, steps_written_out.repeat, given, times) if isinstance(times, _OF_PROGRAM) else None
         )
     is_open = any(map(has_any_length, (*args, *kwargs.values())))
-    if kind is itertools.islice and (is_open or any(isinstance(bound, _OF_PROGRAM) for bound in args[1:])):
-        return functools.partial(_islice, session, *args)
-    if not is_open:
-        return None
     if kind is itertools.groupby:
-        return functools.partial(_grouped, session, *args, **kwargs)
+        is_grouped = is_open or _is_list_of_program(*args, **kwargs)
+        return functools.partial(_grouped, session, *args, **kwargs) if is_grouped else None
+    if kind is itertools.islice:
+        is_kept = any(isinstance(value, Stream) and value.resumes for value in args)
+        is_first = is_open or is_kept or any(isinstance(bound, _OF_PROGRAM) for bound in args[1:])
+        return functools.partial(_islice, session, *args) if is_first else None
+    return functools.partial(_listed, session, *_written_out(session, kind, args, kwargs)) if is_open else None
+
+
+def _written_out(session: Session, kind: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """Return the function that makes the items, and what it is called with."""
     if kind is itertools.zip_longest:
         _check_ends(session, kind, args)
-        return functools.partial(_listed, session, steps_written_out.zip_longest, kwargs.get("fillvalue"), *args)
+        return (steps_written_out.zip_longest, kwargs.get("fillvalue"), *args)
     if kind in _SIZED and any(isinstance(size, _OF_PROGRAM) for size in args[1:]):
         raise errors.CaptureError(
             f"itertools.{kind.__name__}() of a size that is known only at run time", session.here(), fix="write for loops"
         )
     if kind is itertools.permutations and len(args) > 1:
-        return functools.partial(_listed, session, steps_written_out.permutations, *args)
+        return (steps_written_out.permutations, *args)
     if kind not in _WRITTEN_OUT or kwargs:
         raise errors.CaptureError(
             f"itertools.{kind.__name__}() of an iterable whose length is known only at run time",
@@ -77,7 +87,7 @@ def at_once(session: Session, kind: type, args: tuple[Any, ...], kwargs: dict[st
             fix="write a for loop",
         )
     _check_ends(session, kind, args[:1] if kind in _SIZED else args)
-    return functools.partial(_listed, session, _WRITTEN_OUT[kind], *args)
+    return (_WRITTEN_OUT[kind], *args)
 
 
 def _check_ends(session: Session, kind: type, args: tuple[Any, ...]) -> None:
@@ -122,21 +132,39 @@ def has_any_length(value: Any) -> bool:
     return as_runtime(value) is not None
 
 
+def _is_list_of_program(iterable: Any, key: Any = None) -> bool:
+    """Tell whether a list of a known length holds what only the program knows, by which it may be parted."""
+    is_list = isinstance(iterable, (list, tuple, torch.Tensor))
+    return is_list and (isinstance(iterable, torch.Tensor) or any(is_symbolic(item) or is_followed(item) for item in iterable))
+
+
 def _grouped(session: Session, iterable: Any, key: Any = None) -> Any:
     return _listed(session, steps_written_out.groupby, iterable, key)
 
 
 def _islice(session: Session, values: Any, *bounds: Any) -> Any:
+    start, stop, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]
+    is_first = start in (0, None) and step in (1, None) and stop is not None
+    if is_first and isinstance(values, Stream) and values.resumes:
+        return _first(session, values, stop)
     if not isinstance(values, _ENDING) and not has_any_length(values):
-        raise errors.CaptureError(
+        error = errors.CaptureError(
             "itertools.islice() takes as many items of an iterator as a tensor decides",
             session.here(),
             fix="give it a list, or write a for loop",
         )
-    start, stop, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]
+        session.iterators.require(values, error)
     if stop is None:
         return _listed(session, steps_written_out.islice_from, values, start or 0, 1 if step is None else step)
     return _listed(session, steps_written_out.islice, values, start or 0, stop, 1 if step is None else step)
+
+
+def _first(session: Session, values: Stream, stop: Any) -> Any:
+    """Return the iterator over the first items of one of the program, which it takes one by one."""
+    check(session, stop >= 0, ValueError, "Stop argument for islice() must be None or an integer: 0 <= x <= sys.maxsize.")
+    steps = zipped.zip_(session.call(range, stop), values).source
+    items = RuntimeIterable(steps.length, lambda k: steps.at(k)[1], "itertools.islice", steps.end, more=steps.more)
+    return iterator_of(itertools.islice, items)
 
 
 def _listed(session: Session, function: Callable[..., Any], *args: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from dy2st import errors
+from dy2st.capture.library import steps_written_out
 from dy2st.capture.library.registry import handles
 from dy2st.capture.looping import comprehensions
 from dy2st.capture.operators import relations
@@ -22,13 +23,15 @@ from dy2st.capture.values.kinds import is_symbolic
 @handles(heapq.merge)
 def _merge(session: Session, *iterables: Any, key: Callable[..., Any] | None = None, reverse: bool = False) -> Any:
     """Return ``heapq.merge``: which iterable gives the next item may be known only at run time."""
-    if all(map(_is_known, iterables)) and key is None:
+    if key is None and all(session.lists.of(items) is None and _is_known(items) for items in iterables):
         return heapq.merge(*iterables, reverse=reverse)
-    raise errors.CaptureError(
-        "heapq.merge() of items whose order is known only at run time",
-        session.here(),
-        fix="sort them all: sorted([*first, *second])",
-    )
+    if not all(isinstance(items, (list, tuple, range)) for items in iterables):
+        raise errors.CaptureError(
+            "heapq.merge() of iterators whose order is known only at run time",
+            session.here(),
+            fix="give it lists, or sort them all: sorted([*first, *second])",
+        )
+    return session.call(iter, session.call(steps_written_out.merge, key, reverse, *iterables))
 
 
 def _extremes(function: Any, *, reverse: bool) -> None:

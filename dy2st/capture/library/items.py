@@ -157,7 +157,7 @@ def _range(session: Session, *args: Any) -> Any:
 
 @handles(enumerate)
 def _enumerate(session: Session, iterable: Any, start: Any = 0) -> Any:
-    return zipped.enumerate_(iterable, start)
+    return session.iterators.note_made(zipped.enumerate_(iterable, start))
 
 
 def _taken_at_once(session: Session, value: Any) -> Any:
@@ -177,13 +177,16 @@ def _zip(session: Session, *iterables: Any, **kwargs: Any) -> Any:
     if union is not None:
         given = [_taken_at_once(session, value) for value in iterables]
         return session.over(union, lambda option: session.call(zip, *(option if v is union else v for v in given), **kwargs))
-    return zipped.zip_(*iterables, **kwargs)
+    return session.iterators.note_made(zipped.zip_(*iterables, **kwargs))
 
 
 @handles(reversed)
 def _reversed(session: Session, iterable: Any) -> Any:
     is_table = isinstance(iterable, (dict, *dict_views.KINDS))
-    return runtime_iterables.reversed_(watching.stepped(iterable) if is_table else iterable)
+    if session.iterators.is_of_program() and type(iterable) in (list, tuple, range) and not session.lists.of(iterable):
+        backwards = zipped.positions_of(session, iterable[::-1])
+        return runtime_iterables.iterator_of(type(reversed(iterable)), backwards)
+    return session.iterators.note_made(runtime_iterables.reversed_(watching.stepped(iterable) if is_table else iterable))
 
 
 @handles(list, takes_unions=True)
@@ -200,13 +203,16 @@ def _tuple(session: Session, values: Any = ()) -> Any:
 
 @handles(map)
 def _map(session: Session, function: Any, *iterables: Any) -> Any:
+    if session.iterators.is_of_program() and iterables:
+        return zipped.mapped(session, map, lambda *item: session.call(function, *item), *iterables)
+
     def through(item: Any, then: Any, live: Any, test: Any) -> None:
         then(session.call(function, *item) if len(iterables) > 1 else session.call(function, item))
 
     given = zipped.zip_(*iterables) if len(iterables) > 1 else iterables[0]
     if isinstance(given, Columns):
         return Columns(given.present, [functools.partial(_through, session, function, column) for column in given.columns])
-    return representing(Stream, map)(comprehensions.source_of(given), through, resumes=True)
+    return session.iterators.note_made(representing(Stream, map)(comprehensions.source_of(given), through, resumes=True))
 
 
 def _through(session: Session, function: Any, column: Callable[[], Any]) -> Any:
@@ -234,8 +240,12 @@ def _iter(session: Session, value: Any, *sentinel: Any) -> Any:
     value = _shown_by_program(session, value)
     runtime = runtime_iterables.as_runtime(value)
     if runtime is None:
+        if session.iterators.is_of_program() and not isinstance(value, Iterator):
+            runtime = zipped.positions_of(session, value)
+            return runtime_iterables.iterator_of(_kind_of_iterator(value), runtime)
         is_in_block = session.blocks.nesting > 1 and type(value) in (list, tuple)
-        return session.call(written_out.Items, value) if is_in_block else iterators.started(value)
+        iterator = session.call(written_out.Items, value) if is_in_block else iterators.started(value)
+        return iterator if iterator is value else session.iterators.note_made(iterator)
     if runtime is value:
         return value
     return runtime_iterables.iterator_of(_kind_of_iterator(value), runtime)
@@ -267,14 +277,18 @@ def _next(session: Session, iterator: Any, *default: Any) -> Any:
         return _first(session, iterator, default)
     if not _is_plain(iterator.source):
         return iterators.next_(iterator, *default)
-    before, iterator.source = itertools.tee(iterator.source)
+    source = iterator.source
+    before, iterator.source = itertools.tee(source)
     attempt = session.blocks.begin_attempt(())
     with contextlib.suppress(errors.CaptureError):
         item = iterators.next_(iterator, *default)
         session.blocks.commit(attempt)
         return item
     session.blocks.roll_back(attempt)  # the first item is another one on each way; the error has passed, and nobody raises it again
-    return _first(session, Stream(before, iterator.through, iterator.bound), default)
+    result = _first(session, Stream(before, iterator.through, iterator.bound), default)
+    for one in (iterator, source):
+        session.iterators.spend(one)
+    return result
 
 
 _OF_ITEMS: tuple[type, ...] = (*(type(iter(kind())) for kind in (list, tuple, dict)), type(iter(range(0))))
@@ -291,7 +305,7 @@ def _first(session: Session, iterator: Stream, default: tuple[Any, ...]) -> Any:
     """Return what ``next`` gives, of a generator of which a tensor decides what is left then."""
     result = session.call(written_out.first_or if default else written_out.first, iterator, *default)
     if not iterator.resumes:
-        session.iterators.spend(iterator)
+        session.iterators.spend(iterator, alone=True)
     return result
 
 
@@ -303,7 +317,7 @@ def _filter(session: Session, function: Any, values: Any) -> Any:
     def through(item: Any, then: Any, live: Any, test: Any) -> None:
         comprehensions.when((keeps,), (item,), lambda: then(item), live)
 
-    return representing(Stream, filter)(comprehensions.source_of(values), through, resumes=True)
+    return session.iterators.note_made(representing(Stream, filter)(comprehensions.source_of(values), through, resumes=True))
 
 
 @handles(sorted)

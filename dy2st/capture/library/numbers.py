@@ -1,41 +1,50 @@
-"""Builtins and ``math`` functions of numbers known only at run time."""
+"""Builtins, and functions of ``math`` and ``statistics``, of numbers known only at run time."""
 
 from __future__ import annotations
 
 import functools
 import math
 import operator
+import statistics
 import types
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from dy2st import errors
 from dy2st.capture.attributes.class_attributes import call_own
 from dy2st.capture.branching import keys, optional, tensor_keys
 from dy2st.capture.branching.assertions import check
 from dy2st.capture.containers import lists
+from dy2st.capture.containers.iterables import Stream
 from dy2st.capture.containers.ranges import RuntimeRange
 from dy2st.capture.environment.users_code import has_own, is_users_function
+from dy2st.capture.iterables import runtime_iterables
 from dy2st.capture.library.conversions import NOTHING, given, given_integer
 from dy2st.capture.library.registry import Handler, handles
+from dy2st.capture.looping import comprehensions, iteration
 from dy2st.capture.looping.truth import logical_not, truth
 from dy2st.capture.operators import identities
 from dy2st.capture.raising.exceptions import raised
+from dy2st.capture.recording import failing
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import methods
-from dy2st.capture.types import lattice
+from dy2st.capture.types import lattice, value_types
 from dy2st.capture.values.abstract_arrays import AbstractArray
 from dy2st.capture.values.abstract_objects import contents
 from dy2st.capture.values.kinds import is_symbolic, number_kind
-from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, Stale
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, RuntimeList, Stale
 from dy2st.capture.values.texts import Text
-from dy2st_runtime.primitives import scalars
+from dy2st_runtime.primitives import scalars, text
 
 _NO_SCALAR = "only one element tensors can be converted to Python scalars"
 
 
 @handles(int)
 def _int(session: Session, value: Any = 0, *rest: Any) -> Any:
+    if isinstance(value, Text) and not any(map(is_symbolic, rest)):
+        return methods.to_number(session, value, text.to_int, "int", *(rest or (10,)))
     if not is_symbolic(value):
         own = NOTHING if rest else given_integer(session, value, "__int__", "__index__")
         return int(value, *rest) if own is NOTHING else session.call(int, own)
@@ -67,6 +76,8 @@ def _only_number(session: Session, value: Any) -> Any:
 
 @handles(float)
 def _float(session: Session, value: Any = 0.0) -> Any:
+    if isinstance(value, Text):
+        return methods.to_number(session, value, text.to_float, "float")
     if not is_symbolic(value):
         kinds = (float, torch.SymFloat)
         own = given(session, value, ("__float__",), kinds, "{kind}.{name} returned non-float (type {found})")
@@ -77,6 +88,11 @@ def _float(session: Session, value: Any = 0.0) -> Any:
     if isinstance(value, torch.SymFloat) and not lattice.has_mixed_numbers():
         return value
     return session.number(scalars.to_float, (value,), "float")
+
+
+@handles(ord)
+def _ord(session: Session, value: Any) -> Any:
+    return methods.to_number(session, value, ord, "int") if isinstance(value, Text) else ord(value)
 
 
 @handles(bool, takes_unions=True)
@@ -199,6 +215,128 @@ for _name in (key.removeprefix("math.") for key in scalars.TARGETS if key.starts
     handles(getattr(math, _name))(_math(_name))
 
 
+@handles(math.isclose)
+def _is_close(session: Session, a: Any, b: Any, *, rel_tol: Any = 1e-09, abs_tol: Any = 0.0) -> Any:
+    given = (a, b, rel_tol, abs_tol)
+    if not any(map(is_symbolic, given)):
+        return math.isclose(a, b, rel_tol=rel_tol, abs_tol=abs_tol)
+    return session.number(scalars.is_close, [_only_number(session, value) for value in given], "bool")
+
+
+def _two_parts(function: Any, *parts: tuple[Any, str]) -> None:
+    """Register a function that gives two numbers."""
+
+    @handles(function)
+    def handle(session: Session, value: Any) -> Any:
+        if not is_symbolic(value):
+            return function(value)
+        number = _only_number(session, value)
+        return tuple(session.number(part, (number,), kind) for part, kind in parts)
+
+
+_two_parts(math.frexp, (scalars.mantissa, "float"), (scalars.exponent, "int"))
+_two_parts(math.modf, (scalars.fractional_part, "float"), (scalars.whole_part, "float"))
+
+
+@handles(math.log)
+def _log(session: Session, value: Any, *base: Any) -> Any:
+    if not base:
+        return _math("log")(session, value)
+    if not any(map(is_symbolic, (value, *base))):
+        return math.log(value, *base)
+    return session.call(math.log, value) / session.call(math.log, *base)
+
+
+@handles(math.hypot)
+def _hypot(session: Session, *values: Any) -> Any:
+    if len(values) < 3 or not any(map(is_symbolic, values)):
+        return _math("hypot")(session, *values)
+    return session.number(scalars.distance, (numbers_of(session, values), (0.0,) * len(values)), "float")
+
+
+@handles(math.fsum)
+def _fsum(session: Session, values: Any) -> Any:
+    numbers = numbers_of(session, values)
+    return math.fsum(numbers) if is_known(numbers) else session.number(scalars.exact_sum, (numbers,), "float")
+
+
+@handles(math.dist)
+def _dist(session: Session, one: Any, other: Any) -> Any:
+    points = [numbers_of(session, point) for point in (one, other)]
+    return math.dist(*points) if all(map(is_known, points)) else session.number(scalars.distance, points, "float")
+
+
+def numbers_of(session: Session, values: Any) -> Any:
+    """Return numbers as a tuple; as a list of the program, if it is known only at run time how many there are."""
+    items = iteration.collected(values)
+    known = session.lists.of(items)
+    if known is None:
+        return tuple(_only_number(session, value) for value in items)
+    return known if isinstance(known.element, value_types.NumberType) else session.lists.of(comprehensions.mapped(items, float))
+
+
+def is_known(numbers: Any) -> bool:
+    """Tell whether Python knows all of some numbers."""
+    return isinstance(numbers, tuple) and not any(map(is_symbolic, numbers))
+
+
 @handles(math.prod)
 def _prod(session: Session, values: Any, *, start: Any = 1) -> Any:
+    if runtime_iterables.as_runtime(values) is not None or isinstance(values, Stream):
+        return session.call(functools.reduce, operator.mul, values, start)
     return functools.reduce(operator.mul, values, start)
+
+
+_OF_FLOATS = ("mean", "fmean", "geometric_mean", "harmonic_mean", "stdev", "pstdev", "variance", "pvariance", "median_grouped")
+"""Functions that give a float of floats; the others are followed in Python."""
+_ALWAYS_FLOAT = frozenset(("fmean", "geometric_mean", "stdev", "pstdev", "median_grouped"))
+"""Those that give one of whole numbers, too."""
+
+
+def _of_statistics(name: str) -> Callable[..., Any]:
+    function = getattr(statistics, name)
+
+    def handle(session: Session, data: Any, *rest: Any, **kwargs: Any) -> Any:
+        numbers = numbers_of(session, data)
+        if is_known(numbers) and is_known((*rest, *kwargs.values())):
+            return function(numbers, *rest, **kwargs)
+        if any(value is not None for value in (*rest, *kwargs.values())):
+            raise errors.CaptureError(
+                f"statistics.{name}() of numbers that are known only at run time, with more than these",
+                session.here(),
+                fix="write it out",
+            )
+        if name not in _ALWAYS_FLOAT and not _are_floats(numbers):
+            raise errors.CaptureError(
+                f"statistics.{name}() of whole numbers that are known only at run time is a whole number or a float",
+                session.here(),
+                fix="make them floats: [float(value) for value in values]",
+            )
+        _check_enough(session, function, numbers, 2 if name in ("stdev", "variance") else 1)
+        if name in ("geometric_mean", "harmonic_mean"):
+            failing.refuse(session, statistics.StatisticsError(), f"statistics.{name}()", "test what goes into it")
+        return session.number(scalars.statistic, (name, numbers), "float")
+
+    return handle
+
+
+def _check_enough(session: Session, function: Callable[..., Any], numbers: Any, least: int) -> None:
+    """Raise what Python raises where there are too few numbers, or have the program do so."""
+    if not isinstance(numbers, RuntimeList):
+        if len(numbers) < least:
+            function((0.0,) * len(numbers))
+        return
+    try:
+        function((0.0,) * (least - 1))
+    except statistics.StatisticsError as error:
+        check(session, lists.length(session, numbers) >= least, type(error), str(error))
+
+
+def _are_floats(numbers: Any) -> bool:
+    if isinstance(numbers, RuntimeList):
+        return bool(numbers.element == value_types.NumberType("float"))
+    return any(number_kind(value) == "float" for value in numbers)
+
+
+for _name in _OF_FLOATS:
+    handles(getattr(statistics, _name))(_of_statistics(_name))

@@ -82,6 +82,21 @@ for _name, _signature in _OF_NUMPY.items():
     handles(getattr(numpy.random, _name))(_draw_of_numpy(getattr(numpy.random, _name), *_signature))
 
 
+def _seeds(function: Any) -> None:
+    """Register a function that begins the random numbers anew: it is called when the program runs."""
+
+    @handles(function)
+    def handle(session: Session, *args: Any, **kwargs: Any) -> None:
+        given = [*args, *kwargs.values()]
+        if not given or not all(isinstance(value, (int, float, str, *SYMBOLIC_NUMBERS)) for value in given):
+            raise errors.CaptureError(f"{function.__name__}() without a number or text", session.here(), fix="give it a number")
+        session.builder.call(control.call_, (function, args, kwargs), {}, None)
+
+
+_seeds(random.seed)
+_seeds(numpy.random.seed)
+
+
 def _sampled(length: int, k: int) -> list[int]:
     return random.sample(range(length), k)
 

@@ -86,6 +86,27 @@ def groupby(values: Iterable[Any], key: Callable[[Any], Any] | None) -> list[tup
     return [(known[start], items[start:end]) for start, end in zip(starts, [*starts[1:], len(items)])]
 
 
+def merge(key: Callable[[Any], Any] | None, reverse: bool, *many: Iterable[Any]) -> list[Any]:
+    """Return ``heapq.merge``, all at once: of equal items, those of the first iterable come first."""
+    rows = [[*values] for values in many]
+    ranks = rows if key is None else [[key(item) for item in row] for row in rows]
+    places = [0 for _ in rows]
+    merged: list[Any] = []
+    for _ in range(sum([len(row) for row in rows])):
+        best = -1
+        for number in range(len(rows)):
+            if places[number] < len(rows[number]):
+                if best < 0:
+                    best = number
+                else:
+                    rank, other = ranks[number][places[number]], ranks[best][places[best]]
+                    if (rank > other) if reverse else (rank < other):
+                        best = number
+        merged.append(rows[best][places[best]])
+        places[best] += 1
+    return merged
+
+
 def accumulate(values: Iterable[Any], function: Callable[[Any, Any], Any]) -> list[Any]:
     """Return ``itertools.accumulate``, all at once."""
     totals: list[Any] = []

@@ -18,10 +18,10 @@ from dy2st.capture.containers.iterables import Stream
 from dy2st.capture.iterables.iterators import over
 from dy2st.capture.iterables.runtime_iterables import as_runtime
 from dy2st.capture.iterables.watching import stepped
-from dy2st.capture.looping import unpacking
+from dy2st.capture.looping import unpacking, zipped
 from dy2st.capture.looping.iteration import capture_for
 from dy2st.capture.looping.truth import condition
-from dy2st.capture.session.session import current
+from dy2st.capture.session.session import Session, current, need
 from dy2st.capture.values.abstract_objects import representing
 from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.symbolic import TaggedUnion
@@ -73,17 +73,29 @@ def fill(value: Any, add: Callable[[Any], Any], clause: Clause) -> None:
 
 def generator(clause: Clause) -> Iterator[Any]:
     """Return a generator expression."""
-    if current() is None:
+    session = current()
+    if session is None:
         return iter(new_list(clause))  # a generator that leaves the capture unconsumed
 
+    is_alone = session.iterators.is_of_program()
+    if is_alone and not clause.conditions and not clause.bound:
+        return zipped.mapped(session, types.GeneratorType, lambda item: _element(session, clause, item), clause.iterable)  # type: ignore[no-any-return]
     functions, source = (clause.element, *clause.conditions), source_of(clause.iterable)
     clause = dataclasses.replace(clause, iterable=None)  # a view is not held
 
     def through(item: Any, then: Callable[[Any], Any], live: Sequence[str], test: Any) -> None:
-        _give(item, clause, functions, then, live, test)
+        _give(item, clause, functions, then, live, test, is_alone)
 
-    result: Stream = representing(Stream, types.GeneratorType)(source, through, clause.bound)
-    return result
+    result: Stream = representing(Stream, types.GeneratorType)(source, through, clause.bound, resumes=is_alone)
+    return session.iterators.note_made(result)  # type: ignore[no-any-return]
+
+
+def _element(session: Session, clause: Clause, item: Any) -> Any:
+    """Return the one element of an item."""
+    value = clause.element(*unpacking.taken_apart(session, item, clause.pattern))
+    if isinstance(value, Clause):
+        raise session.iterators.spent_error()
+    return value
 
 
 def source_of(iterable: Any) -> Any:
@@ -95,6 +107,9 @@ def source_of(iterable: Any) -> Any:
         return runtime
     if isinstance(iterable, TaggedUnion) and any(isinstance(option, Iterator) for option in iterable.options.values()):
         return iterable  # looking at what they give would take it
+    session = current()
+    if session is not None and session.iterators.is_of_program():
+        return iterable if isinstance(iterable, Iterator) else zipped.positions_of(session, iterable)
     items = over(iterable)
     if isinstance(items, TaggedUnion):  # one has more items than another: a loop goes through each in its branch
         return iterable
@@ -103,18 +118,24 @@ def source_of(iterable: Any) -> Any:
 
 def _give(
     item: Any, clause: Clause, functions: Sequence[Callable[..., Any]], then: Callable[[Any], Any], live: Sequence[str],
-    test: Any = None,
+    test: Any = None, is_alone: bool = False,
 ) -> None:  # fmt: skip
     """Call ``then`` with the element of an item, or with each that a further clause gives, if the conditions hold.
 
     Args:
         test: whether there is to be a further element; ``None`` if all are wanted.
+        is_alone: whether an item may have no more than one element.
+
+    Raises:
+        CaptureError: an item has more than it may have.
     """
     parts = tuple(unpacking.taken_apart(current(), item, clause.pattern))
     live, element = (*live, *clause.bound), functions[0]
 
     def give() -> None:
         value = element(*parts)
+        if isinstance(value, Clause) and is_alone:
+            raise need().iterators.spent_error()
         if isinstance(value, Clause):
             _each(value, then, live, test)
         else:

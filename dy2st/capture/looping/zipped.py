@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import collections.abc
+import dataclasses
 import functools
 import itertools
 import operator
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from dy2st.capture.branching import optional
@@ -17,16 +18,17 @@ from dy2st.capture.containers import lists
 from dy2st.capture.containers.iterables import RuntimeIterable, Stream
 from dy2st.capture.iterables import ahead, iterators, watching
 from dy2st.capture.iterables.changes import conjunction
+from dy2st.capture.iterables.generators import UserGenerator
 from dy2st.capture.iterables.iterators import over
 from dy2st.capture.iterables.runtime_iterables import as_it_is, as_runtime, iterator_of, of_range
 from dy2st.capture.iterables.watching import deque_by_position, stepped
 from dy2st.capture.looping.iteration import collected
-from dy2st.capture.looping.positions import nothing
 from dy2st.capture.looping.unrolled import at_most
 from dy2st.capture.session.session import Session, need
-from dy2st.capture.values.abstract_objects import AbstractDeque
+from dy2st.capture.values.abstract_objects import AbstractDeque, AbstractSet
 from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.writes.places import ItemPlace
+from dy2st.errors import CaptureError
 from dy2st_runtime.primitives import scalars
 
 
@@ -39,6 +41,8 @@ def enumerate_(iterable: Any, start: Any = 0) -> Any:
         assert view is not None
         return optional.case_split(session, table, lambda one: session.call(enumerate, _view(one, view[1]), start), ordered=True)
     part = _part(session, iterable)
+    if part is None and session.iterators.is_of_program():
+        part = _Part(session, positions_of(session, iterable))
     if part is None:
         steps = stepped(over(iterable))
         return enumerate(steps, start) if not is_symbolic(start) else ((start + k, x) for k, x in enumerate(steps))
@@ -51,12 +55,16 @@ def enumerate_(iterable: Any, start: Any = 0) -> Any:
 
 def zip_(*iterables: Any, strict: bool = False) -> Any:
     """Return ``zip``; as long as the shortest."""
-    session, iterables = need(), tuple(map(iterators.opened, iterables))
+    session, given_by_user = need(), iterables
+    iterables = tuple(map(iterators.opened, iterables))
     before = [() if strict else iterables[:number] for number in range(len(iterables))]
     given = [_part(session, iterable, others, is_shared=not strict) for iterable, others in zip(iterables, before)]
-    if not any(part is not None for part in given):
+    if not any(part is not None for part in given) and not session.iterators.is_of_program():
         return zip(*(stepped(over(iterable)) for iterable in iterables), strict=strict)
-    parts = [part or _Part(session, by_position(session, iterable)) for part, iterable in zip(given, iterables)]
+    parts = [
+        part or _Part(session, positions_of(session, iterable, original))
+        for part, iterable, original in zip(given, iterables, given_by_user)
+    ]
 
     def more(k: Any) -> Any:
         return conjunction(session, [part.more(k) for part in parts])
@@ -73,6 +81,20 @@ def zip_(*iterables: Any, strict: bool = False) -> Any:
         ends = functools.partial(_check_lengths, session, [part.items for part in parts]) if strict else None
         items = RuntimeIterable(length, items_at, "zip", ends)
     return iterator_of(zip, items)
+
+
+def mapped(session: Session, kind: type, function: Callable[..., Any], *iterables: Any) -> Any:
+    """Return an iterator of the program, of a kind, that gives what a function makes of what ``zip`` would give.
+
+    Args:
+        session: the capture.
+        kind: the class of the iterator.
+        function: called with an item of each iterable.
+        iterables: on a line whose iterators are those of the program.
+    """
+    steps = zip_(*iterables).source
+    items = RuntimeIterable(steps.length, lambda k: function(*steps.at(k)), kind.__name__, steps.end, more=steps.more)
+    return iterator_of(kind, items)
 
 
 def _unsure_table(session: Session, iterable: Any) -> dict[Any, Any] | None:
@@ -122,9 +144,17 @@ class _Part:
     def lose(self, k: Any) -> None:
         """Go on to the next item."""
         if self._place is not None:
-            position = self._position(k)
-            self._session.places.write(self._place)
-            self._place.write(position + 1)
+            self._go_to(self._position(k) + 1)
+
+    def end(self) -> None:
+        """Note that an iterator has come to the end: it gives nothing more, even if there is."""
+        if self._place is not None:
+            self._go_to(sys.maxsize)
+
+    def _go_to(self, position: Any) -> None:
+        assert self._place is not None
+        self._session.places.write(self._place)
+        self._place.write(position)
 
 
 def _part(session: Session, iterable: Any, before: Sequence[Any] = (), *, is_shared: bool = True) -> _Part | None:
@@ -148,6 +178,88 @@ def _part(session: Session, iterable: Any, before: Sequence[Any] = (), *, is_sha
     if runtime is not None and isinstance(iterable, AbstractDeque):
         runtime = deque_by_position(session, iterable, runtime)
     return None if runtime is None else _Part(session, runtime)
+
+
+def positions_of(session: Session, iterable: Any, original: Any = None) -> RuntimeIterable:
+    """Return an iterable by position, of which nobody takes all at once.
+
+    Args:
+        session: the capture.
+        iterable: what is gone through.
+        original: what the user's code gives; ``None`` if that is the iterable.
+
+    Raises:
+        Signal: it is an iterator that has to be one of the program.
+        CaptureError: what it goes over changes, or its steps act, and a tensor decides how many there are.
+    """
+    original = iterable if original is None else original
+    if isinstance(original, collections.abc.Iterator) and not isinstance(original, (Stream, RuntimeIterable, *_ENDLESS)):
+        if id(original) in session.iterators.made:
+            session.iterators.fail_spent(original)
+        items = _left_in(session, original, original)
+        session.iterators.spend(original)
+        return items
+    if original is not iterable:
+        return _left_in(session, iterable, original)
+    is_list = type(iterable) is list and session.lists.of(iterable) is None
+    return _list_by_position(session, iterable) if is_list else _unchanged(session, iterable, by_position(session, iterable))
+
+
+def _left_in(session: Session, iterator: Any, original: Any) -> RuntimeIterable:
+    """Return what an iterator gives that Python steps through."""
+    by_user = isinstance(original, UserGenerator) or iterators.is_written_by_user(original) or iterator is not original
+    if by_user and ahead.is_in_steps(session, original):
+        raise CaptureError(
+            f"a tensor decides how many items are taken of a {type(original).__name__} that raises, prints, writes or draws",
+            session.here(),
+            fix="take them in a for loop with a break",
+        )
+    if by_user:
+        return ahead.taken(session, original, lambda: by_position(session, iterator))
+    return by_position(session, iterator)
+
+
+def _unchanged(session: Session, iterable: Any, items: RuntimeIterable) -> RuntimeIterable:
+    """Return the items of a dict, a set or a deque, which must not change meanwhile; those of anything else as they are."""
+    before = _contents(session, iterable)
+    if before is None:
+        return items
+
+    def check() -> None:
+        now = _contents(session, iterable)
+        if now is None or len(now) != len(before) or any(one is not other for one, other in zip(before, now)):
+            raise CaptureError(
+                "what an iterator goes over has changed, and a tensor decides how many items have been taken",
+                session.here(),
+                fix="go over a copy: iter(list(items))",
+            )
+
+    def length() -> Any:
+        check()
+        return items.length()
+
+    def at(k: Any) -> Any:
+        check()
+        return items.at(k)
+
+    return dataclasses.replace(items, length=length, at=at)
+
+
+def _contents(session: Session, iterable: Any) -> list[Any] | None:
+    """Return what is in a dict, a set or a deque of which Python knows that; ``None`` of anything else."""
+    if isinstance(iterable, AbstractDeque):
+        return None if session.lists.of(iterable.items) is not None else list(iterable.items)
+    shown = watching.shown_table(session, iterable)
+    if shown is None:
+        return None
+    table = shown[0]
+    if isinstance(table, AbstractSet):
+        table = table.table
+    return None if optional.is_unsure(session, table) else [part for pair in dict.items(table) for part in pair]
+
+
+_ENDLESS = (itertools.count, itertools.repeat)
+"""Iterators that are looked at by position as they are."""
 
 
 def by_position(session: Session, iterable: Any) -> RuntimeIterable:
@@ -174,6 +286,26 @@ def by_position(session: Session, iterable: Any) -> RuntimeIterable:
     return _by_position(session, items) if known is None else lists.iterable(session, known)
 
 
+def _list_by_position(session: Session, items: list[Any]) -> RuntimeIterable:
+    """Return a list of a known length by position; what changes in it is seen."""
+
+    def seen() -> tuple[list[Any], RuntimeIterable]:
+        return list(items), _by_position(session, list(items))
+
+    kept = seen()
+
+    def now() -> RuntimeIterable:
+        nonlocal kept
+        known = session.lists.of(items)
+        if known is not None:
+            return lists.iterable(session, known)
+        if len(kept[0]) != len(items) or any(one is not other for one, other in zip(kept[0], items)):
+            kept = seen()
+        return kept[1]
+
+    return RuntimeIterable(lambda: now().length(), lambda k: now().at(k), "a list")
+
+
 def _by_position(session: Session, items: list[Any]) -> RuntimeIterable:
     """Return a list of a known length by position: the program gets one where it is made, and where a block does not see that."""
 
@@ -195,9 +327,12 @@ def _by_position(session: Session, items: list[Any]) -> RuntimeIterable:
 
 def _lose(parts: Sequence[_Part], number: int, k: Any) -> None:
     """Do what the last, incomplete step of a ``zip`` does: iterators in front of the one that has ended have given an item."""
-    if not any(part.is_shared for part in parts[number:-1]):
+    if not any(part.is_shared for part in parts[number:]):
         return
     part = parts[number]
+    if number == len(parts) - 1:
+        part.end()
+        return
 
     def lost() -> None:
         part.lose(k)
@@ -205,9 +340,11 @@ def _lose(parts: Sequence[_Part], number: int, k: Any) -> None:
 
     going = part.more(k, 0)
     if is_symbolic(going):
-        capture_if(going, lost, nothing, ())
+        capture_if(going, lost, part.end, ())
     elif going:
         lost()
+    else:
+        part.end()
 
 
 def _check_lengths(session: Session, parts: list[RuntimeIterable], k: Any) -> None:

@@ -26,8 +26,8 @@ from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.branching.optional import RuntimeView
 from dy2st.capture.containers import ranges, set_views, tuples
 from dy2st.capture.containers.iterables import RuntimeIterable
+from dy2st.capture.environment import written_out
 from dy2st.capture.environment.users_code import has_own, user_method
-from dy2st.capture.iterables import iterators
 from dy2st.capture.looping import iteration, zipped
 from dy2st.capture.looping.truth import truth
 from dy2st.capture.objects import cells
@@ -337,7 +337,7 @@ def _in_plain(session: Session, value: Any, container: Any) -> Any:
         alike = _same_item if type(container) in _ITEMS else _same_key if isinstance(container, _HASHED) else same
         return _is_among(session, value, items, alike)
     if isinstance(container, collections.abc.Iterator):
-        iterators.take(session, container)
+        return session.call(written_out.is_among, value, container)
     return value in container
 
 

@@ -15,7 +15,6 @@ from torch import fx
 from torch.utils._pytree import tree_leaves
 
 from dy2st import errors
-from dy2st.capture.attributes.attributes import spent
 from dy2st.capture.branching import elements, unions
 from dy2st.capture.branching.optional import RuntimeView
 from dy2st.capture.containers.iterables import Columns, RuntimeIterable, Stream
@@ -341,7 +340,7 @@ class Describer:
     def _known(self, value: Any, what: str) -> Structure:
         """Return what there is one of: a container of a fixed structure, or a constant."""
         if self.session.iterators.is_spent(value):
-            raise spent(self.session)
+            self.session.iterators.fail_spent(value)
         if isinstance(value, (dict, frozenset, set)):
             self.check_keys(value, what)
         if self.session.blocks.key_orders.asks(value) is not None:

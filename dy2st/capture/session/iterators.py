@@ -1,13 +1,24 @@
-"""Iterators from outside the blocks of one capture, and generators: who may go on taking from them."""
+"""Iterators from outside the blocks of one capture, and generators: who may go on taking from them.
+
+An iterator of Python's own cannot be put back, so it cannot be one item further on one way than on another. Where that is asked
+of one that the user's code keeps, the capture starts again, and what is made on its line is an iterator of the program: a position
+in what it goes over.
+"""
 
 from __future__ import annotations
 
+import gc
+import itertools
 import weakref
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn, Protocol
 
+from dy2st.capture.environment.request import Request
 from dy2st.capture.recording.block import BlockBuilder
+from dy2st.capture.recording.position import Position
 from dy2st.capture.values import storage
+from dy2st.capture.values.abstract_objects import AbstractIterator
+from dy2st.capture.values.signals import NeedsPositions
 from dy2st.errors import CaptureError
 
 ACTS_FOR_USER = False
@@ -29,27 +40,79 @@ class Older(Protocol):
 class Iterators:
     """The iterators and generators of one capture.
 
+    Args:
+        request: what is captured.
+        position: where the capture is in the user's code.
+
     Attributes:
         older: goes on with iterators from outside.
         taken: iterators with the block that took items from them last; ``None`` once nobody may.
+        made: those of Python's own that the user's code has made, with where.
         counters: those that count without an end, of which the program takes numbers when it runs.
         copies: dicts in which it is known what there is on one way, with those that they are copies of, by identity.
         generators: the generators of the user's that are alive.
         unclosed: errors for those that nobody could close.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, request: Request, position: Position) -> None:
+        self._request, self._position = request, position
         self.older: Older
         self.taken: dict[int, tuple[Any, BlockBuilder | None]] = {}
+        self.made: dict[int, tuple[Any, Any]] = {}
         self.counters: dict[int, Any] = {}
         self.copies: dict[int, tuple[Any, Any]] = {}
         self.generators: weakref.WeakSet[Any] = weakref.WeakSet()
         self.unclosed: list[CaptureError] = []
 
-    def spend(self, iterator: Any) -> None:
-        """Note that a tensor decides what is left in an iterator: nobody may take from it any more."""
-        held = _position(iterator)
-        self.taken[id(held)] = (held, None)
+    def note_made(self, iterator: Any) -> Any:
+        """Return an iterator of Python's own that the user's code makes now, and keep in mind where that was."""
+        if isinstance(iterator, Iterator):
+            self.made[id(iterator)] = iterator, self._line()
+        return iterator
+
+    def is_of_program(self) -> bool:
+        """Tell whether an iterator that the user's code makes now has to be one of the program."""
+        return bool(self._request.by_position) and self._line() in self._request.by_position
+
+    def _line(self) -> Any:
+        here = self._position.locate()
+        return None if here is None else (here.file, here.line)
+
+    def require(self, iterator: Any, error: CaptureError) -> NoReturn:
+        """Ask that an iterator, or one that it takes from, be one of the program.
+
+        Args:
+            iterator: one of which a tensor decides how many items are taken.
+            error: what is wrong where it cannot be.
+
+        Raises:
+            NeedsPositions: it can.
+            CaptureError: nobody knows where it was made, or it is one of the program, and that does not help.
+        """
+        lines = {self.made[id(one)][1] for one in (iterator, *sources(iterator)) if id(one) in self.made}
+        missing = lines - self._request.by_position
+        raise NeedsPositions(frozenset(missing)) if missing else error
+
+    def fail_spent(self, iterator: Any) -> NoReturn:
+        """Raise what is to be raised where an iterator is used from which a tensor decides how many items have been taken."""
+        self.require(iterator, self.spent_error())
+
+    def spent_error(self) -> CaptureError:
+        """Return the error for the use of such an iterator."""
+        return CaptureError(
+            "this uses an iterator from which a tensor decides how many items have been taken",
+            self._position.here(),
+            fix="loop over a list by position, or collect the items in a list first",
+        )
+
+    def spend(self, iterator: Any, *, alone: bool = False) -> None:
+        """Note that a tensor decides what is left in an iterator: nobody may take from it any more.
+
+        So it is in those that it takes from, if not ``alone``.
+        """
+        for one in (iterator, *(() if alone else sources(iterator))):
+            held = _position(one)
+            self.taken[id(held)] = (held, None)
 
     def is_spent(self, iterator: Any) -> bool:
         """Tell whether a tensor decides what is left in an iterator."""
@@ -61,6 +124,26 @@ class Iterators:
         for generator in [*self.generators]:
             if generator.is_suspended:
                 generator.drop()
+
+
+_OVER_OTHERS = (
+    enumerate, zip, map, filter, reversed, *(value for value in vars(itertools).values() if isinstance(value, type)),
+)  # fmt: skip
+"""Classes of Python's iterators that take from others."""
+
+
+def sources(iterator: Any) -> Iterator[Any]:
+    """Yield the iterators that an iterator takes its items from, also by way of others."""
+    if isinstance(iterator, AbstractIterator):
+        parts: list[Any] = [*iterator.taken_from()]
+    elif type(iterator) in _OVER_OTHERS:
+        parts = [part for given in gc.get_referents(iterator) for part in (given if type(given) is tuple else (given,))]
+    else:
+        return
+    for part in parts:
+        if isinstance(part, Iterator):
+            yield part
+            yield from sources(part)
 
 
 def _position(iterator: Any) -> Any:

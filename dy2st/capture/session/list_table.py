@@ -57,6 +57,7 @@ class ListTable:
         """Return a list of the program; ``alone`` where it is made here, and no other handle stands for it."""
         items: list[Any] = []
         runtime_list = RuntimeList(items, element, alone)
+        runtime_list.others_put_in = self._of_others[0]
         self._allocations.own(items)
         items.append(Stale(runtime_list))
         self._by_id[id(items)] = runtime_list
@@ -127,7 +128,8 @@ class ListTable:
             nonlocal is_recorded
             is_recorded = is_so
             for items, error in self.unfilled[known:]:
-                if is_so and items.element is None and not outer:  # an iteration of a loop around this one may put something in
+                is_wrong = items.element is None and not self.is_empty(items)
+                if is_so and is_wrong and not outer:  # an iteration of a loop around this one may put something in
                     raise error
             return is_so
 
@@ -140,6 +142,7 @@ class ListTable:
     def convert(self, items: list[Any], element: value_types.Type | None) -> RuntimeList:
         """Have a Python list stand for a list of the program from now on."""
         runtime_list = RuntimeList(items, element, alone=True)
+        runtime_list.others_put_in = self._of_others[0]
         self._blocks.region.lists.append(id(items))
         self._places.write(ContentsPlace(items))
         self._stand_for(runtime_list)
@@ -167,6 +170,10 @@ class ListTable:
     def of(self, value: Any) -> RuntimeList | None:
         """Return the list of the program that a Python list has become, if it has."""
         return self._by_id.get(id(value)) if isinstance(value, list) else None
+
+    def is_empty(self, items: RuntimeList) -> bool:
+        """Tell whether a list has no item here: nobody is known to have put one in, nor may another handle have done so."""
+        return items.element is None and (items.alone or items.others_put_in == self._of_others[0])
 
     def puts_in(self, items: RuntimeList) -> None:
         """Note that an operation puts items into a list."""

@@ -123,7 +123,7 @@ class Session:
         self.request, self.operators = request, operators
         self.position, self.traits, self.shapes = Position(), Traits(request.apart), CaptureShapes()
         self.fakes = FakeValues(self.shapes, self.traits)
-        self.allocations, self.in_flight, self.iterators = Allocations(), InFlight(), Iterators()
+        self.allocations, self.in_flight, self.iterators = Allocations(), InFlight(), Iterators(request, self.position)
         self.frames = Frames(self.allocations, self.in_flight)
         self.settings = ChangedSettings()
         self.written_by_python: dict[str, tuple[str, errors.Location | None]] = {}

@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from dy2st.capture.environment import written_out
+from dy2st.capture.recording import failing
 from dy2st.capture.session.session import Session, need
 from dy2st.capture.texts.text import as_runtime_string
 from dy2st.capture.values.texts import RuntimeString, Text
@@ -76,19 +78,27 @@ def _method(name: str) -> Callable[..., Any]:
 
 
 def item(session: Session, value: str | Text, index: Any) -> Any:
-    """Return ``value[index]``, where the string or the index is known only at run time.
-
-    Raises:
-        CaptureError: it is one character.
-    """
+    """Return ``value[index]``, where the string or the index is known only at run time."""
     if not isinstance(index, slice):
-        raise CaptureError(
-            "one character of a string known only at run time is taken",
-            session.here(),
-            fix="take a slice, text[i : i + 1], which is there for each text",
-        )
+        return session.call(written_out.character, value, index)
     bounds = [session.to_number(b) if isinstance(b, torch.Tensor) else b for b in (index.start, index.stop, index.step)]
     return _made(session, part, tuple(_given(session, given) for given in (value, *bounds)))
+
+
+def character(session: Session, value: str | Text, position: Any) -> Text:
+    """Return the character at a position that is there."""
+    return _made(session, part, (_given(session, value), position, position + 1, None))
+
+
+def to_number(session: Session, value: Text, target: Callable[..., Any], kind: str, *base: int) -> Any:
+    """Return the number that a text is of.
+
+    Raises:
+        CaptureError: an ``except`` clause is for what Python raises where it is none.
+    """
+    name = "ord" if target is ord else kind
+    failing.refuse(session, ValueError() if target is not ord else TypeError(), f"{name}() of a string", "test what goes into it")
+    return session.number(target, (_given(session, value), *base), kind)
 
 
 for _name in (*ANSWERS, *CHANGES):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import itertools
 from collections.abc import Generator
 from typing import Any, ClassVar, NoReturn, TypeVar
 
@@ -38,6 +39,10 @@ class AbstractIterator(Represents):
 
     __slots__ = ()
 
+    def taken_from(self) -> tuple[Any, ...]:
+        """Return the iterators that it takes its items from."""
+        return ()
+
     def __repr__(self) -> str:
         name = getattr(self, "__qualname__", "")
         return f"<{type(self).__name__} object {name + ' ' if name else ''}at {id(self):#x}>"
@@ -59,8 +64,10 @@ def _nothing() -> Generator[Any]:
 GENERATOR = _nothing()
 """A generator that gives nothing."""
 _EXAMPLES: tuple[Any, ...] = (
-    GENERATOR, map(id, ()), filter(None, ()), zip(), enumerate(()), iter([]), iter(()), iter({}), iter(range(0)), reversed([]),
-    iter({}.values()), iter({}.items()), iter(collections.OrderedDict()), reversed({}), reversed({}.values()), reversed({}.items()),
+    GENERATOR, map(id, ()), filter(None, ()), zip(), enumerate(()), itertools.islice((), 0),
+    *(iter(kind()) for kind in (list, tuple, str, bytes, dict, set, collections.deque, collections.OrderedDict)),
+    iter("é"), iter(range(0)), iter(range(2**70)), iter({}.values()), iter({}.items()),
+    reversed([]), reversed({}), reversed({}.values()), reversed({}.items()), reversed(collections.deque()),
 )  # fmt: skip
 _ITERATORS: dict[type, Any] = {type(example): example for example in _EXAMPLES}
 

@@ -75,7 +75,11 @@ class NeedsMade(NeedsRuntimeList):
         self.value, self.error = value, error
 
 
-class NeedsAbstract(Signal):
+class Needs(Signal):
+    """The capture starts again, with another request."""
+
+
+class NeedsAbstract(Needs):
     """Something has to stand for a set or deque from outside, and the capture starts again."""
 
     def __init__(self, name: str) -> None:
@@ -83,7 +87,7 @@ class NeedsAbstract(Signal):
         self.name = name
 
 
-class NeedsObject(Signal):
+class NeedsObject(Needs):
     """An object from outside has to be an input of the program, and the capture starts again."""
 
     def __init__(self, name: str) -> None:
@@ -91,7 +95,7 @@ class NeedsObject(Signal):
         self.name = name
 
 
-class NeedsTable(Signal):
+class NeedsTable(Needs):
     """A dict or set from outside has to be one of the program, and the capture starts again.
 
     Attributes:
@@ -105,14 +109,14 @@ class NeedsTable(Signal):
         self.name, self.kinds, self.error = name, kinds, error
 
 
-class NeedsRanks(Signal):
+class NeedsRanks(Needs):
     """The order of the keys of a dict has to be told by ranks, and the capture starts again."""
 
     def __init__(self) -> None:
         super().__init__("the keys of a dict may be in more orders than are written out")
 
 
-class NeedsSteps(Signal):
+class NeedsSteps(Needs):
     """What an iterator gives must not be taken before it is known that the code asks for it, and the capture starts again.
 
     Attributes:
@@ -124,14 +128,26 @@ class NeedsSteps(Signal):
         self.steps = steps
 
 
-class NeedsRecords(Signal):
+class NeedsPositions(Needs):
+    """Iterators have to be of the program, which knows how many items they have given, and the capture starts again.
+
+    Attributes:
+        lines: the files and lines that make them.
+    """
+
+    def __init__(self, lines: frozenset[Any]) -> None:
+        super().__init__("a tensor decides how many items of an iterator have been taken")
+        self.lines = lines
+
+
+class NeedsRecords(Needs):
     """What is written outside has to be recorded before each operation that may fail, and the capture starts again."""
 
     def __init__(self) -> None:
         super().__init__("an operation may fail after the program has changed a tensor, and written something else, outside")
 
 
-class NeedsApart(Signal):
+class NeedsApart(Needs):
     """Tensors that differ in a trait, or objects, have to be told apart, and the capture starts again."""
 
     def __init__(self, trait: str) -> None:

@@ -374,7 +374,10 @@ class RuntimeList:
         element: the type of the elements, or ``None`` while nothing is known to have been put in.
         alone: whether no other handle stands for the same list, so that all that is put in goes through this one.
         places: the lists of which it is an item, or part of one, with that item.
+        held: the items that have lists in them, of those that are known.
         is_appended: whether it holds only what the program appends to a list from outside, of which it knows nothing else.
+        others_put_in: how many operations had put items into lists that several handles stand for when this one was made; ``None``
+            where nobody knows what had been put in by then.
         put_in, taken_out: how many operations have been recorded that put items in, or take some out.
     """
 
@@ -383,7 +386,9 @@ class RuntimeList:
         self.element = element
         self.alone = alone
         self.places: list[tuple[RuntimeList, Any]] = []
+        self.held: list[Any] = []
         self.is_appended = False
+        self.others_put_in: int | None = None
         self.put_in = self.taken_out = 0
 
 

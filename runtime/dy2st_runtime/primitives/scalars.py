@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -62,6 +62,49 @@ def where(condition: Any, if_true: Any, if_false: Any) -> Any:
     return if_true if condition else if_false
 
 
+def is_close(a: float, b: float, rel_tol: float, abs_tol: float) -> bool:
+    """Return ``math.isclose``."""
+    return math.isclose(a, b, rel_tol=rel_tol, abs_tol=abs_tol)
+
+
+def mantissa(value: float) -> float:
+    """Return the first of what ``math.frexp`` gives."""
+    return math.frexp(value)[0]
+
+
+def exponent(value: float) -> int:
+    """Return the second of what ``math.frexp`` gives."""
+    return math.frexp(value)[1]
+
+
+def fractional_part(value: float) -> float:
+    """Return the first of what ``math.modf`` gives."""
+    return math.modf(value)[0]
+
+
+def whole_part(value: float) -> float:
+    """Return the second of what ``math.modf`` gives."""
+    return math.modf(value)[1]
+
+
+def exact_sum(values: Iterable[float]) -> float:
+    """Return ``math.fsum``."""
+    return math.fsum(values)
+
+
+def distance(one: Sequence[float], other: Sequence[float]) -> float:
+    """Return ``math.dist``."""
+    return math.dist(one, other)
+
+
+def statistic(name: str, values: Sequence[float]) -> float:
+    """Return what a function of ``statistics`` gives of floats."""
+    import statistics  # imported only when used
+
+    result: float = getattr(statistics, name)(values)
+    return result
+
+
 def range_length(start: int, stop: int, step: int) -> int:
     """Return the number of items of ``range(start, stop, step)``."""
     return len(range(start, stop, step))
@@ -85,7 +128,7 @@ def size_of(*sizes: int) -> torch.Size:
 def _table() -> dict[str, Callable[..., Any]]:
     own = (
         to_int, to_float, to_bool, same_size, logical_not, logical_and, logical_or, minimum, maximum, where, range_length, size_of,
-        is_conj, is_neg,
+        is_conj, is_neg, is_close, mantissa, exponent, fractional_part, whole_part, exact_sum, distance, statistic,
     )  # fmt: skip
     operators = (
         "add sub mul truediv floordiv mod pow neg pos abs invert and_ or_ xor lshift rshift eq ne lt le gt ge getitem is_ not_"
@@ -93,11 +136,11 @@ def _table() -> dict[str, Callable[..., Any]]:
     maths = (
         "sqrt exp log log2 log10 log1p expm1 sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh erf erfc gamma "
         "floor ceil trunc isnan isinf isfinite pow fmod copysign hypot degrees radians gcd lcm isclose isqrt "
-        "lgamma comb perm factorial remainder"
+        "lgamma comb perm factorial remainder fabs ldexp ulp nextafter cbrt exp2"
     )
     table: dict[str, Callable[..., Any]] = {f"scalar.{f.__name__}": f for f in own}
     table |= {f"operator.{name}": getattr(operator, name) for name in operators.split()}
-    table |= {f"math.{name}": getattr(math, name) for name in maths.split()}
+    table |= {f"math.{name}": getattr(math, name) for name in maths.split() if hasattr(math, name)}  # some are new in Python 3.11
     table |= {"round": round, "divmod": divmod, "pow": pow, "sym_size": torch.ops.aten.sym_size.int}
     table |= {f"int.{name}": getattr(int, name) for name in ("bit_length", "bit_count")}
     table["slice"] = slice

@@ -51,6 +51,16 @@ def contains(string: str, other: str) -> bool:
     return other in string
 
 
+def to_int(string: str, base: int) -> int:
+    """Return ``int(string, base)``."""
+    return int(string, base)
+
+
+def to_float(string: str) -> float:
+    """Return ``float(string)``."""
+    return float(string)
+
+
 ANSWERS: dict[str, str] = {
     **dict.fromkeys(("startswith", "endswith", "isdigit", "isdecimal", "isnumeric", "isalpha", "isalnum", "isspace"), "bool"),
     **dict.fromkeys(("islower", "isupper", "istitle", "isidentifier", "isascii", "isprintable"), "bool"),
@@ -67,6 +77,9 @@ CHANGES = tuple(_CHANGES.split())
 TARGETS: dict[str, Callable[..., Any]] = {
     "text.part": part,
     "text.contains": contains,
+    "text.to_int": to_int,
+    "text.to_float": to_float,
+    "text.ord": ord,
     **{f"str.{name}": getattr(str, name) for name in (*ANSWERS, *CHANGES, "__len__")},
 }
 """What a program may do with a string, by name; archives rely on the names."""
