@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import functools
 import math
 import operator
@@ -16,7 +17,8 @@ from dy2st import errors
 from dy2st.capture.attributes.class_attributes import call_own
 from dy2st.capture.branching import keys, optional, tensor_keys
 from dy2st.capture.branching.assertions import check
-from dy2st.capture.containers import lists
+from dy2st.capture.containers import complex_numbers, lists
+from dy2st.capture.containers.complex_numbers import RuntimeComplex
 from dy2st.capture.containers.iterables import Stream
 from dy2st.capture.containers.ranges import RuntimeRange
 from dy2st.capture.environment.users_code import has_own, is_users_function
@@ -33,7 +35,7 @@ from dy2st.capture.texts import methods
 from dy2st.capture.types import lattice, value_types
 from dy2st.capture.values.abstract_arrays import AbstractArray
 from dy2st.capture.values.abstract_objects import contents
-from dy2st.capture.values.kinds import is_symbolic, number_kind
+from dy2st.capture.values.kinds import is_number, is_symbolic, number_kind
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, RuntimeList, Stale
 from dy2st.capture.values.texts import Text
 from dy2st_runtime.primitives import scalars, text
@@ -88,6 +90,35 @@ def _float(session: Session, value: Any = 0.0) -> Any:
     if isinstance(value, torch.SymFloat) and not lattice.has_mixed_numbers():
         return value
     return session.number(scalars.to_float, (value,), "float")
+
+
+@handles(complex)
+def _complex(session: Session, real: Any = 0.0, *imag: Any) -> Any:
+    parts = [_complex_part(session, part) for part in (real, *imag)]
+    if not any(isinstance(part, (*SYMBOLIC_NUMBERS, RuntimeComplex)) for part in parts):
+        return complex(*parts)
+    return complex_numbers.made(session, *parts)
+
+
+def _complex_part(session: Session, part: Any) -> Any:
+    if isinstance(part, torch.Tensor):
+        return complex_numbers.of_tensor(session, part) if part.is_complex() else _only_number(session, part)
+    own = NOTHING if is_number(part) else given_complex(session, part)
+    return part if own is NOTHING else own
+
+
+def given_complex(session: Session, value: Any) -> Any:
+    """Return what the ``__complex__`` of the user's gives, or :data:`NOTHING`."""
+    own = isinstance(getattr(type(value), "__complex__", None), types.FunctionType) and not isinstance(value, RuntimeComplex)
+    return call_own(session, value, "__complex__") if own else NOTHING
+
+
+def _of_cmath(name: str) -> Handler:
+    return lambda session, *args: complex_numbers.function(session, name, *args)
+
+
+for _name in (*complex_numbers.FUNCTIONS, "polar"):
+    handles(getattr(cmath, _name))(_of_cmath(_name))
 
 
 @handles(ord)

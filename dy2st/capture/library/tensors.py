@@ -11,7 +11,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.utils import rnn
 
 from dy2st.capture.branching.branch import capture_if_exp
-from dy2st.capture.containers import list_tensors, lists
+from dy2st.capture.containers import complex_numbers, list_tensors, lists
+from dy2st.capture.containers.complex_numbers import RuntimeComplex
 from dy2st.capture.environment import written_out
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.recording.fake_values import quiet
@@ -50,6 +51,8 @@ def _pad_sequence(
 
 @handles(torch.tensor)
 def _tensor(session: Session, data: Any, *, requires_grad: bool = False, **kwargs: Any) -> Any:
+    if isinstance(data, RuntimeComplex):
+        return complex_numbers.as_tensor(session, data, **kwargs).requires_grad_(requires_grad)
     known = _of_program(session, data) if kwargs.keys() <= {"dtype", "device"} else None
     if known is None:
         return torch.tensor(data, requires_grad=requires_grad, **kwargs)
@@ -59,6 +62,8 @@ def _tensor(session: Session, data: Any, *, requires_grad: bool = False, **kwarg
 
 @handles(torch.as_tensor)
 def _as_tensor(session: Session, data: Any, *args: Any, **kwargs: Any) -> Any:
+    if isinstance(data, RuntimeComplex):
+        return complex_numbers.as_tensor(session, data, *args, **kwargs)
     known = _of_program(session, data) if not args and kwargs.keys() <= {"dtype", "device"} else None
     return torch.as_tensor(data, *args, **kwargs) if known is None else list_tensors.tensor(session, known, **kwargs)
 
@@ -240,4 +245,6 @@ def _tolist(session: Session, tensor: torch.Tensor) -> Any:
     """Return ``tensor.tolist()``: the class of abstract tensors has a method of its own."""
     if not all(isinstance(size, int) for size in tensor.shape):
         return session.call(written_out.numbers_of, tensor)
+    if tensor.is_complex():
+        return complex_numbers.of_tensor(session, tensor) if not tensor.dim() else session.call(written_out.numbers_of, tensor)
     return torch.Tensor.tolist(tensor)

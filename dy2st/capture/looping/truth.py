@@ -13,6 +13,7 @@ from dy2st import errors
 from dy2st.capture.branching import optional
 from dy2st.capture.branching.assertions import check
 from dy2st.capture.containers import lists
+from dy2st.capture.containers.complex_numbers import RuntimeComplex
 from dy2st.capture.environment.users_code import is_users_function, user_method
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, current
@@ -69,7 +70,7 @@ def truth(session: Session, value: Any) -> Any:
     if isinstance(value, AbstractArray):
         return truth(session, value.truth())
     if isinstance(value, AbstractObject):
-        return truth(session, value.length())
+        return value.truth() if isinstance(value, RuntimeComplex) else truth(session, value.length())
     if isinstance(value, TaggedUnion):
         return session.over(value, lambda option: truth(session, option))
     if not is_symbolic(value):

@@ -24,7 +24,8 @@ from dy2st.capture.attributes.class_attributes import call_own, of_class
 from dy2st.capture.branching import elements, keys, lookup, optional, tensor_keys, unions
 from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.branching.optional import RuntimeView
-from dy2st.capture.containers import ranges, set_views, tuples
+from dy2st.capture.containers import complex_numbers, ranges, set_views, tuples
+from dy2st.capture.containers.complex_numbers import RuntimeComplex
 from dy2st.capture.containers.iterables import RuntimeIterable
 from dy2st.capture.environment import written_out
 from dy2st.capture.environment.users_code import has_own, user_method
@@ -151,6 +152,13 @@ def equal(left: Any, right: Any) -> Any:
     return _equal(session, left, right)
 
 
+_COMPARED: dict[type, Callable[[Session, Any, Any], Any]] = {
+    ranges.RuntimeRange: ranges.equal,
+    RuntimeComplex: complex_numbers.equal,
+}
+"""Classes of what the program makes that are equal to others by what they hold."""
+
+
 def _equal(session: Session, left: Any, right: Any) -> Any:
     left, right = set_views.compared(session, left, right)
     if isinstance(right, type(left)) and type(right) is not type(left) and has_own(right, "__eq__"):
@@ -159,8 +167,8 @@ def _equal(session: Session, left: Any, right: Any) -> Any:
         return _equal_objects(session, left, right)
     if tuples.one_is(left, right):
         return tuples.are(left, right) and equal_lists(session, tuples.as_list(session, left), tuples.as_list(session, right))
-    if isinstance(left, ranges.RuntimeRange) or isinstance(right, ranges.RuntimeRange):
-        return ranges.equal(session, left, right)
+    if (compare := next((_COMPARED[type(side)] for side in (left, right) if type(side) in _COMPARED), None)) is not None:
+        return compare(session, left, right)
     if session.lists.of(left) is not None or session.lists.of(right) is not None:
         return equal_lists(session, left, right)
     if isinstance(left, (tuple, list)) and isinstance(right, storage.base_of(left)):

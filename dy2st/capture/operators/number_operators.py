@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from dy2st.capture.containers.complex_numbers import RuntimeComplex
 from dy2st.capture.recording.patches import methods_patch
 from dy2st.capture.session.session import Session, recording
 from dy2st.capture.values.kinds import number_kind
@@ -38,6 +39,11 @@ _UNARY: dict[str, Callable[..., Any]] = {
 _TO_INT = ("trunc", "floor", "ceil")
 _DIVISIONS = (operator.truediv, operator.floordiv, operator.mod)
 _LOGIC = (operator.and_, operator.or_, operator.xor)
+_WITH_COMPLEX = ("add", "sub", "mul", "truediv", "pow")
+_OF_COMPLEX = {
+    **{f"__{name}__": f"__r{name}__" for name in _WITH_COMPLEX}, **{f"__r{name}__": f"__{name}__" for name in _WITH_COMPLEX}
+}  # fmt: skip
+"""The operators of a number and a complex one, with the method of the complex one."""
 _NUMBERS = (bool, int, float, *SYMBOLIC_NUMBERS)
 
 
@@ -48,6 +54,8 @@ def _binary(kind: type, name: str, target: Callable[..., Any], reflected: bool =
         session = recording()
         if session is None:
             return NotImplemented if original is None else original(self, other)
+        if isinstance(other, complex) and name in _OF_COMPLEX:
+            return getattr(RuntimeComplex(other.real, other.imag), _OF_COMPLEX[name])(self)
         if not isinstance(other, _NUMBERS):
             return NotImplemented
         operands = (other, self) if reflected else (self, other)

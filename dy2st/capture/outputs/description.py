@@ -17,6 +17,7 @@ from torch.utils._pytree import tree_leaves
 from dy2st import errors
 from dy2st.capture.branching import elements, unions
 from dy2st.capture.branching.optional import RuntimeView
+from dy2st.capture.containers.complex_numbers import RuntimeComplex
 from dy2st.capture.containers.iterables import Columns, RuntimeIterable, Stream
 from dy2st.capture.containers.ranges import RuntimeRange
 from dy2st.capture.environment.plain_values import CONSTANTS
@@ -244,6 +245,8 @@ class Describer:
             return self._set(value.table, what)
         if isinstance(value, AbstractDeque):
             return CollectionOf("deque", (self.describe(value.items, what),), value.maxlen)
+        if isinstance(value, RuntimeComplex):
+            return CollectionOf("complex", (self.describe((value.real, value.imag), what),))
         if isinstance(value, RuntimeRange):
             return CollectionOf("range", (self.describe((value.start, value.stop, value.step), what),))
         if isinstance(value, AbstractTuple):

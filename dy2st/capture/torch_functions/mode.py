@@ -154,9 +154,7 @@ def _layout(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str
 @handles_torch(torch.Tensor.item)
 def _item(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if args[0].is_complex():
-        raise CaptureError(
-            "item() of a complex tensor", session.here(), fix="keep working on the tensor, or take x.real and x.imag"
-        )
+        return session.call(complex, args[0])
     return func(*args, **kwargs)
 
 
@@ -164,7 +162,7 @@ def _item(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, 
 def _tolist(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     tensor = args[0]
     if tensor.dim() == 0:
-        return tensor.item()
+        return session.call(complex, tensor) if tensor.is_complex() else tensor.item()
     if not isinstance(tensor.shape[0], int):
         raise CaptureError(
             "tolist() of a tensor whose length is known only at run time", session.here(), fix="keep working on the tensor"

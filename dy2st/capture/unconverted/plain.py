@@ -12,6 +12,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from dy2st import errors
 from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.collections import made_tables
+from dy2st.capture.containers import complex_numbers
 from dy2st.capture.environment.users_code import is_in_skipped_package
 from dy2st.capture.environment.written_out import Generator
 from dy2st.capture.iterables import iterators
@@ -46,6 +47,7 @@ def call_plain(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
     union = union_among(function, args, kwargs)
     if union is not None:
         return over_argument(session, union, function, args, kwargs)
+    args, kwargs = complex_numbers.given(session, function, args, kwargs)
     if any(isinstance(value, Generator) for value in (*args, *kwargs.values())):
         return drawing.call(session, function, args, kwargs, call_plain)
     if getattr(function, "__name__", None) in TEXT_METHODS and not kwargs:

@@ -275,6 +275,7 @@ COLLECTIONS: dict[str, Callable[[Any], Any]] = {
     **{f"resolved {kind}": functools.partial(resolved, kind) for kind in _TABLES},
     "tuple": tuple,
     "range": lambda bounds: range(*bounds),
+    "complex": lambda parts: complex(*parts),
     **{name: operator.methodcaller(name) for name in ("keys", "values", "items")},
     "numpy.generic": lambda tensor: as_array(tensor)[()],
     "numpy.dtype": np.dtype,

@@ -105,6 +105,36 @@ def statistic(name: str, values: Sequence[float]) -> float:
     return result
 
 
+_OF_COMPLEX: dict[str, Callable[..., Any]] = {
+    "abs": lambda a, b: abs(complex(a, b)),
+    "truediv": lambda a, b, c, d: complex(a, b) / complex(c, d),
+    "pow": lambda a, b, c, d: complex(a, b) ** complex(c, d),
+}
+
+
+def complex_number(name: str, *parts: float) -> Any:
+    """Return what Python's operators and ``cmath`` give of complex numbers.
+
+    Args:
+        name: of the operator or function; ``.real`` or ``.imag`` after it asks for that part of a complex result.
+        parts: the real and imaginary parts of the operands, one after the other; those of ``rect`` are its arguments.
+
+    Example:
+        >>> complex_number("truediv.imag", 1.0, 0.0, 0.0, 1.0)
+        -1.0
+    """
+    import cmath  # imported only when used
+
+    name, _, part = name.partition(".")
+    if name in _OF_COMPLEX:
+        result = _OF_COMPLEX[name](*parts)
+    elif name == "rect":
+        result = cmath.rect(*parts)
+    else:
+        result = getattr(cmath, name)(complex(*parts[:2]), *([complex(*parts[2:])] if len(parts) > 2 else []))
+    return getattr(result, part) if part else result
+
+
 def range_length(start: int, stop: int, step: int) -> int:
     """Return the number of items of ``range(start, stop, step)``."""
     return len(range(start, stop, step))
@@ -128,7 +158,7 @@ def size_of(*sizes: int) -> torch.Size:
 def _table() -> dict[str, Callable[..., Any]]:
     own = (
         to_int, to_float, to_bool, same_size, logical_not, logical_and, logical_or, minimum, maximum, where, range_length, size_of,
-        is_conj, is_neg, is_close, mantissa, exponent, fractional_part, whole_part, exact_sum, distance, statistic,
+        is_conj, is_neg, is_close, mantissa, exponent, fractional_part, whole_part, exact_sum, distance, statistic, complex_number,
     )  # fmt: skip
     operators = (
         "add sub mul truediv floordiv mod pow neg pos abs invert and_ or_ xor lshift rshift eq ne lt le gt ge getitem is_ not_"

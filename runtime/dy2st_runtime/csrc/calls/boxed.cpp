@@ -292,7 +292,7 @@ bool load_item(const Instruction& instruction, Frame& frame) {
   if (!value.is(Kind::Tensor)) return false;
   const at::Tensor& tensor = value.tensor();
   Value& to = frame[instruction.outputs[0]];
-  if (tensor.numel() == 1 && tensor.is_cpu() && tensor.has_storage()) {
+  if (tensor.numel() == 1 && tensor.is_cpu() && tensor.has_storage() && !tensor.is_neg()) {  // whose memory holds the opposite
     const void* data = tensor.const_data_ptr();
     switch (tensor.scalar_type()) {
       case at::kFloat:

@@ -18,7 +18,7 @@ bool convert(const Instruction& instruction, Frame& frame) {
     return done && give(instruction, frame, result);
   }
   const at::Tensor& tensor = value.tensor();
-  if (tensor.numel() != 1 || !tensor.is_cpu() || !tensor.has_storage()) return false;
+  if (tensor.numel() != 1 || !tensor.is_cpu() || !tensor.has_storage() || tensor.is_neg()) return false;
   const void* data = tensor.const_data_ptr();
   Value item;
   switch (tensor.scalar_type()) {
