@@ -22,6 +22,12 @@ FUNCTION = "_dy2st_function"
 LAMBDA = "lambda_"
 """The name under which a converted lambda is printed."""
 
+TAKE = "_dy2st_take"
+"""What a generator function that gives its items to a loop calls with each."""
+
+GIVEN = "given_"
+"""What the names begin with that are made up in such a function: the loop's body may have those without."""
+
 RESULT = "result"
 RETURNED = "returned"
 
@@ -50,13 +56,20 @@ PENDING = "pending"
 
 
 class Namer:
-    """Hands out identifiers that occur nowhere in the function being converted."""
+    """Hands out identifiers that occur nowhere in the function being converted.
 
-    def __init__(self, taken: Iterable[str]) -> None:
-        self._taken = set(taken)
+    Args:
+        taken: the identifiers in it.
+        prefix: what all begin with.
+    """
+
+    def __init__(self, taken: Iterable[str], prefix: str = "") -> None:
+        self._taken, self._prefix = set(taken), prefix
 
     def fresh(self, base: str) -> str:
         """Return `base` itself if nobody uses it, else `base_1`, `base_2`, ..."""
+        if self._prefix:
+            return self.numbered(base)[0]
         if base not in self._taken:
             self._taken.add(base)
             return base
@@ -64,6 +77,7 @@ class Namer:
 
     def numbered(self, *bases: str) -> tuple[str, ...]:
         """Return `base_n` for each base, under the first number that is free for all of them."""
+        bases = tuple(self._prefix + base for base in bases)
         number = 1
         while not self._taken.isdisjoint(f"{base}_{number}" for base in bases):
             number += 1

@@ -43,6 +43,7 @@ from dy2st.capture.values.signals import (
     Needs,
     NeedsAbstract,
     NeedsApart,
+    NeedsGiving,
     NeedsMade,
     NeedsObject,
     NeedsPositions,
@@ -101,6 +102,8 @@ def _again(request: Request, needed: Needs) -> Request:
             return dataclasses.replace(request, dynamic_state={**request.dynamic_state, needed.name: OBJECT})
         case NeedsSteps():
             return dataclasses.replace(request, in_steps=request.in_steps | {needed.steps})
+        case NeedsGiving():
+            return dataclasses.replace(request, giving=request.giving | {needed.generator})
         case NeedsPositions():
             return dataclasses.replace(request, by_position=request.by_position | needed.lines)
         case NeedsRanks():

@@ -11,7 +11,7 @@ import sys
 import threading
 import types
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import dy2st.constructs  # noqa: F401  # registers every construct
@@ -25,6 +25,7 @@ from dy2st.collecting import COLLECTING
 from dy2st.constructs.context import Context
 from dy2st.constructs.labels import label_blocks
 from dy2st.constructs.private_names import mangle
+from dy2st.constructs.pushing import gives_items, push
 from dy2st.constructs.registry import LAST_READABLE, Phase
 from dy2st.constructs.undefined import lost_names
 from dy2st.constructs.walk import insert_at_start, run_phase
@@ -53,6 +54,7 @@ class ConvertedFunction:
     written_globals: tuple[str, ...]
     written_free: tuple[str, ...]
     """The variables of enclosing functions that it assigns or deletes, or a function inside it does."""
+    _giving: list[ConvertedFunction | None] = field(default_factory=list, compare=False)
 
     @functools.cached_property
     def source(self) -> str:
@@ -76,6 +78,16 @@ class ConvertedFunction:
         if original is None:
             raise ReferenceError("the function that this code was made from is gone")
         return unparse(_rewritten(original, None, last).root)
+
+    def giving(self, function: types.FunctionType) -> ConvertedFunction | None:
+        """Return the form of a generator function that gives its items to a loop; see :mod:`~dy2st.constructs.pushing`.
+
+        ``None`` where a ``yield`` stands in something else than branches and loops.
+        """
+        with _lock:
+            if not self._giving:
+                self._giving.append(_convert(function, gives=True))
+            return self._giving[0]
 
     def bind(self, function: types.FunctionType, operators: object) -> types.FunctionType:
         """Return a function with the globals, cells, defaults and names of `function`, that runs the converted code."""
@@ -175,9 +187,11 @@ def log_code(function: types.FunctionType, level: int) -> None:
     logs.code.info("%s (%s:%d) after %s:\n%s", function.__qualname__, code.co_filename, code.co_firstlineno, last.name, text)
 
 
-def _convert(function: types.FunctionType) -> ConvertedFunction:
+def _convert(function: types.FunctionType, gives: bool = False) -> Any:
     code = function.__code__
-    context = _rewritten(code, function.__globals__, Phase.ACCESS)
+    context = _rewritten(code, function.__globals__, Phase.ACCESS, gives)
+    if context is None:
+        return None
     free = (context.operators, *code.co_freevars)
     compiled = compile_function(context.root, code, function.__qualname__, free, frozenset(context.generated))
     compiled_from(compiled, text_of(code, function.__globals__))
@@ -197,12 +211,18 @@ def _forget(cache: dict[int, ConvertedFunction], key: int, _: object) -> None:
     cache.pop(key, None)
 
 
-def _rewritten(code: types.CodeType, module_globals: dict[str, Any] | None, last: Phase) -> Context:
+def _rewritten(code: types.CodeType, module_globals: dict[str, Any] | None, last: Phase, gives: bool = False) -> Any:
+    """Return the function after a phase; ``None`` where it is a generator function that cannot give its items to a loop."""
     parsed = parse_function(code, module_globals)
     check_fence(parsed.tree, code.co_filename)
     if parsed.class_name is not None:
         mangle(parsed.tree, parsed.class_name)
-    context = _context(parsed, code)
+    context = _context(parsed, code, names.GIVEN if gives else "")  # the code around it has names of its own
+    if gives:
+        if not gives_items(context.root.body):
+            return None
+        push(context)
+        context.yields = False
     for phase in Phase:
         if phase is Phase.RETURNS:
             context.plain = plain_statements(context.root)
@@ -218,13 +238,13 @@ def _rewritten(code: types.CodeType, module_globals: dict[str, Any] | None, last
     return context
 
 
-def _context(parsed: Parsed, code: types.CodeType) -> Context:
+def _context(parsed: Parsed, code: types.CodeType, prefix: str = "") -> Context:
     tree = parsed.tree
     use = names_in(tree.body)
     declared = {*use.global_names, *use.nonlocal_names}
     local_names = tuple(name for name in use.writes if name not in declared)
     own = {*parameters(tree), *local_names, *code.co_freevars}
-    namer = Namer({*identifiers(tree), *code.co_freevars})
+    namer = Namer({*identifiers(tree), *code.co_freevars}, prefix)
     nested = [node for node in walk(tree) if isinstance(node, NESTED_SCOPES) and node is not tree]
     return Context(
         root=tree,

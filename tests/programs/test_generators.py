@@ -401,7 +401,7 @@ def test_a_tensor_decides_about_a_yield():
 
         return list(g())
 
-    refused(forward, "cannot be suspended where a tensor decides", dy2st.DataDependentError)
+    check(forward)
 
 
 def test_effects_where_a_tensor_leaves_the_loop():
@@ -420,7 +420,7 @@ def test_effects_where_a_tensor_leaves_the_loop():
                 break
         return x
 
-    refused(forward, "changes something or prints")
+    check(forward)
 
 
 def test_effects_at_the_end_where_a_tensor_leaves_the_loop():

@@ -157,6 +157,26 @@ def generator_functions(x):
     return list(twice()), log
 
 
+@CHAPTER.captured("generators of which tensors decide what they give, in `for` loops, `list`, `sum`, comprehensions", calls=signs())
+def decided_generator(x):
+    log = []
+
+    def halved(y):
+        while y.sum() > 1:
+            log.append(len(log))
+            yield y
+            y = y / 2
+        if y.sum() > 0:
+            yield from (y, -y)
+
+    total = x
+    for y in halved(x):
+        total = total + y
+        if total.sum() > 20:
+            break
+    return total, len(list(halved(x))), log
+
+
 @CHAPTER.captured("`functools.partial`, lambdas, functions as arguments", calls=GRAD)
 def functions_as_values(x):
     half = functools.partial(choose, k=0.5)

@@ -27,12 +27,18 @@ def yields(x):
 
 
 @CHAPTER.refused(
-    "A `yield` where a tensor decides", calls=signs(), error=DataDependentError, says="yield in any case, a value that the test"
+    "a `yield` in a `try` statement where a tensor decides",
+    calls=signs(),
+    error=DataDependentError,
+    says="yield in any case, a value",
 )
 def yields_in_a_branch(x):
     def positive():
-        if x.sum() > 0:
-            yield x
+        try:
+            if x.sum() > 0:
+                yield x
+        finally:
+            print("done")
 
     return list(positive())
 

@@ -315,14 +315,27 @@ def enter(session: Session, function: types.FunctionType, converted: Any, args: 
             session.here(),
             fix="write the recursion as a while loop, or mark the function with @dy2st.not_to_static",
         )
-    bound = converted.bind(function, session.operators.namespace)
-    bound.__defaults__ = defaults.with_arguments(session.tracker, bound.__defaults__)
-    bound.__kwdefaults__ = defaults.with_arguments(session.tracker, bound.__kwdefaults__)
+    bound = _bound(session, function, converted)
     written_globals = [ItemPlace(function.__globals__, name) for name in converted.written_globals]
     if bound.__code__.co_flags & inspect.CO_GENERATOR:
-        return UserGenerator(session, function, bound, written_globals, (args, kwargs))
+        giving = functools.partial(_giving, session, function, converted)
+        return UserGenerator(session, function, bound, giving, written_globals, (args, kwargs))
     with session.frames.entered(bound, written_globals), blamed(session, function):
         return bound(*args, **kwargs)
+
+
+def _bound(session: Session, function: types.FunctionType, converted: Any) -> types.FunctionType:
+    """Return a converted form with the cells and defaults of a function."""
+    bound: types.FunctionType = converted.bind(function, session.operators.namespace)
+    bound.__defaults__ = defaults.with_arguments(session.tracker, bound.__defaults__)
+    bound.__kwdefaults__ = defaults.with_arguments(session.tracker, bound.__kwdefaults__)
+    return bound
+
+
+def _giving(session: Session, function: types.FunctionType, converted: Any) -> types.FunctionType | None:
+    """Return the form of a generator function that gives its items to a loop, if there is one."""
+    form = converted.giving(function)
+    return None if form is None else _bound(session, function, form)
 
 
 def _construct(session: Session, kind: type, args: Any, kwargs: Any) -> Any:

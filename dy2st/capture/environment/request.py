@@ -52,6 +52,8 @@ class Request:
         ranked: whether the orders of the keys of dicts are told by ranks.
         in_steps: the iterators whose items are taken one by one, where the code asks for them; see
             :func:`~dy2st.capture.iterables.ahead.taken`.
+        giving: the generators that give their items to the loops that take them; see
+            :meth:`~dy2st.capture.iterables.generators.UserGenerator.give_to`.
         by_position: the files and lines on which iterators of the program are made; see
             :func:`~dy2st.capture.session.iterators.Iterators.require`.
         islands: the functions that run as Python since they cannot be captured, with the reasons.
@@ -77,5 +79,6 @@ class Request:
     arrays: frozenset[int] = frozenset()
     ranked: bool = False
     in_steps: frozenset[Any] = frozenset()
+    giving: frozenset[Any] = frozenset()
     by_position: frozenset[Any] = frozenset()
     islands: Mapping[tuple[str, int, str, int], str] = dataclasses.field(default_factory=dict)

@@ -81,10 +81,7 @@ def is_in_steps(session: Session, iterator: Any) -> bool:
 
 
 def _code_of(iterator: Any) -> Any:
-    if isinstance(iterator, UserGenerator):
-        code = iterator.gi_code
-        return (code.co_filename, code.co_firstlineno, code.co_name)
-    return type(iterator)
+    return iterator.key if isinstance(iterator, UserGenerator) else type(iterator)
 
 
 def _since(mark: fx.Node) -> list[fx.Node]:

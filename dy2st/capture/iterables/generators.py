@@ -13,12 +13,13 @@ import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from dy2st import errors
+from dy2st import errors, names
 from dy2st.capture.raising.unwinding import Handlers, passed
 from dy2st.capture.recording.in_flight import Pending
 from dy2st.capture.session.regions import Frame
 from dy2st.capture.session.session import Session, current
 from dy2st.capture.values.abstract_objects import GENERATOR, AbstractIterator
+from dy2st.capture.values.signals import NeedsGiving
 from dy2st.capture.writes.places import CellPlace, Place, cells_of
 
 
@@ -33,13 +34,14 @@ class UserGenerator(AbstractIterator, example=GENERATOR):
         session: the capture.
         function: the function as it is written.
         bound: its converted form, bound to its cells.
+        giving: gives the form that gives its items to a loop, bound alike; ``None`` where there is none.
         written_globals: the globals that it assigns.
         arguments: the arguments of the call.
     """
 
     def __init__(
-        self, session: Session, function: types.FunctionType, bound: types.FunctionType, written_globals: Sequence[Place],
-        arguments: tuple[Any, Any],
+        self, session: Session, function: types.FunctionType, bound: types.FunctionType,
+        giving: Callable[[], types.FunctionType | None], written_globals: Sequence[Place], arguments: tuple[Any, Any],
     ) -> None:  # fmt: skip
         self.session, self.__name__, self.__qualname__ = session, function.__name__, function.__qualname__
         self.gi_code = function.__code__
@@ -50,6 +52,7 @@ class UserGenerator(AbstractIterator, example=GENERATOR):
         """What an exception raised at the `yield` would pass."""
         self._frame: Frame = session.frames.new(bound, written_globals)
         self._generator = bound(*arguments[0], **arguments[1])
+        self._giving, self._arguments, self._written_globals = giving, arguments, written_globals
         self._region = session.blocks.region
         session.iterators.generators.add(self)
 
@@ -78,6 +81,39 @@ class UserGenerator(AbstractIterator, example=GENERATOR):
         """Its frame, ``None`` when it has ended."""
         frame: types.FrameType | None = self._generator.gi_frame
         return frame
+
+    @property
+    def key(self) -> Any:
+        """What tells its code from that of others."""
+        return (self.gi_code.co_filename, self.gi_code.co_firstlineno, self.gi_code.co_name)
+
+    @property
+    def gives(self) -> bool:
+        """Whether it is to give its items to the loop that takes them, and has not begun."""
+        return self.key in self.session.request.giving and inspect.getgeneratorstate(self._generator) == inspect.GEN_CREATED
+
+    def ask_to_give(self) -> None:
+        """Have it give its items to the loop that takes them, where that is not tried yet, and can be.
+
+        Raises:
+            NeedsGiving: it is.
+        """
+        if self.key not in self.session.request.giving and self._giving() is not None:
+            raise NeedsGiving(self.key)
+
+    def give_to(self, take: Callable[[Any], Any]) -> None:
+        """Give its items to a loop, and end.
+
+        Args:
+            take: called with each; whether the loop has been left.
+        """
+        bound = self._giving()
+        assert bound is not None
+        self._take()
+        self._generator.close()
+        args, kwargs = self._arguments
+        with self.session.frames.entered(bound, self._written_globals):
+            bound(*args, **kwargs, **{names.TAKE: take})
 
     @property
     def is_suspended(self) -> bool:
@@ -133,10 +169,12 @@ class UserGenerator(AbstractIterator, example=GENERATOR):
         session, outside = self.session, len(self.session.in_flight.pending)
         self._note_variables()
         session.in_flight.pending += self.pending
+        session.iterators.running.append(self)
         try:
             with session.frames.resumed(self._frame):
                 yield
         finally:
+            session.iterators.running.pop()
             self.pending = session.in_flight.pending[outside:]
             del session.in_flight.pending[outside:]
 

@@ -301,6 +301,8 @@ def quietly(session: Session, iterator: Any, take_items: Callable[[], Any]) -> A
 
 
 def _impure(session: Session, iterator: Any) -> errors.CaptureError:
+    if isinstance(iterator, UserGenerator):
+        iterator.ask_to_give()
     return errors.CaptureError(
         f"the generator {iterator.__qualname__}() changes something or prints, and a tensor decides whether it runs",
         session.here(),

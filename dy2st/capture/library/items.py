@@ -22,6 +22,7 @@ from dy2st.capture.containers import lists, tuples, wide_dicts
 from dy2st.capture.containers.iterables import Columns, RuntimeIterable, Stream
 from dy2st.capture.environment import written_out
 from dy2st.capture.iterables import iterators, runtime_iterables, watching
+from dy2st.capture.iterables.generators import UserGenerator
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.looping import comprehensions, iteration, zipped
 from dy2st.capture.looping.truth import logical_not, truth
@@ -117,7 +118,7 @@ def _sum(session: Session, values: Any, start: Any = 0) -> Any:
         nonlocal total
         total = total + item
 
-    if not isinstance(values, Stream) and runtime_iterables.as_runtime(values) is None:
+    if not iteration.is_of_runtime_length(values):
         return sum(iteration.iterated(values), start)
     session.allocations.own_variables(add)
     iteration.capture_for(values, add, ("total",), None)
@@ -269,7 +270,7 @@ def _next(session: Session, iterator: Any, *default: Any) -> Any:
     if isinstance(iterator, RuntimeIterable):
         session.iterators.spend(iterator)
         return _first(session, Stream(iterator, runtime_iterables.as_it_is), default)
-    if isinstance(iterator, Stream) and iterator.resumes:
+    if (isinstance(iterator, Stream) and iterator.resumes) or (isinstance(iterator, UserGenerator) and iterator.gives):
         return _first(session, iterator, default)
     if not isinstance(iterator, Stream) or iterator.has_begun:
         return iterators.next_(iterator, *default)
@@ -301,10 +302,10 @@ def _is_plain(iterator: Any) -> bool:
     return isinstance(iterator, (*_OF_ITEMS, watching.Steps, int, tuple, type(None)))
 
 
-def _first(session: Session, iterator: Stream, default: tuple[Any, ...]) -> Any:
+def _first(session: Session, iterator: Any, default: tuple[Any, ...]) -> Any:
     """Return what ``next`` gives, of a generator of which a tensor decides what is left then."""
     result = session.call(written_out.first_or if default else written_out.first, iterator, *default)
-    if not iterator.resumes:
+    if isinstance(iterator, Stream) and not iterator.resumes:
         session.iterators.spend(iterator, alone=True)
     return result
 

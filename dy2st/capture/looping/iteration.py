@@ -19,11 +19,13 @@ from dy2st.capture.containers import lists, ranges
 from dy2st.capture.containers.iterables import Columns, RuntimeIterable, Stream
 from dy2st.capture.environment.users_code import has_own
 from dy2st.capture.iterables import iterators
+from dy2st.capture.iterables.generators import UserGenerator
 from dy2st.capture.iterables.iterators import over
 from dy2st.capture.iterables.runtime_iterables import as_runtime, of_range
 from dy2st.capture.iterables.watching import LoopedView, Watched, is_watchable, of_program, watched
 from dy2st.capture.looping.loop import try_loop
 from dy2st.capture.looping.positions import capture_positions, nothing
+from dy2st.capture.looping.truth import logical_not
 from dy2st.capture.looping.unrolled import Flat, Rest, capture_rest, going_on, guarded, over_steps, rest_of_list
 from dy2st.capture.raising import rests
 from dy2st.capture.raising.exceptions import raised
@@ -32,6 +34,7 @@ from dy2st.capture.values import dict_views
 from dy2st.capture.values.abstract_objects import contents
 from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, TaggedUnion
+from dy2st.capture.writes.places import CellPlace
 
 _NO_STEP = "range() arg 3 must not be zero"
 
@@ -73,7 +76,8 @@ def collected(iterable: Any) -> list[Any]:
 def is_of_runtime_length(iterable: Any) -> bool:
     """Tell whether only the program knows how many items there are."""
     iterable = contents(iterable)
-    return isinstance(iterable, (Stream, optional.RuntimeView)) or as_runtime(iterable) is not None
+    is_given = isinstance(iterable, UserGenerator) and iterable.gives
+    return is_given or isinstance(iterable, (Stream, optional.RuntimeView)) or as_runtime(iterable) is not None
 
 
 def capture_for(iterable: Any, body: Any, live: Sequence[str], test: Any) -> None:
@@ -86,6 +90,8 @@ def capture_for(iterable: Any, body: Any, live: Sequence[str], test: Any) -> Non
         test: ``None``, or whether the loop goes on, asked before each step but the first (false after a ``break``).
     """
     session = need()
+    if isinstance(iterable, UserGenerator) and iterable.gives:
+        return _over_given(session, iterable, body, live, test)
     iterable, body = watched(session, iterable, body)
     iterable = contents(iterable)
     if isinstance(iterable, Stream):
@@ -115,6 +121,30 @@ def capture_for(iterable: Any, body: Any, live: Sequence[str], test: Any) -> Non
         _has_positions(iterable) and _is_long(session, iterable, body, live) and _is_loop(session, iterable, body, live, test)
     ):
         _unroll(session, iterable, body, live, test)
+
+
+def _over_given(session: Session, generator: UserGenerator, body: Any, live: Sequence[str], test: Any) -> None:
+    """Go over what a generator gives: its code runs, with the body of the loop in it."""
+    places = session.frames.cells_of(*(function for function in (body, test) if hasattr(function, "__code__")))
+    cells = {id(place.cell) for place in places if isinstance(place, CellPlace) and place.name in live}
+    shared = session.frames.shared_cells
+    added = cells - shared  # the code of the generator knows no names of the code around the loop
+    shared |= added
+    session.site("for", "captured", "a tensor decides what a generator gives")
+
+    frame = session.frames.open[-1]
+
+    def take(item: Any) -> Any:
+        with session.frames.resumed(frame):
+            body(item)
+            return False if test is None else logical_not(test())
+
+    try:
+        generator.give_to(take)
+    finally:
+        shared -= added
+    if test is not None:
+        session.iterators.spend(generator)  # it may have been left at any item
 
 
 def _over_each(session: Session, union: TaggedUnion, body: Any, live: Sequence[str], test: Any) -> None:
@@ -241,5 +271,11 @@ def iterated(value: Any) -> Any:
     if session is None:
         return value
     value = iterators.opened(value)
+    if isinstance(value, UserGenerator) and value.gives:
+        value = collected(value)
     runtime = as_runtime(value)
-    return over(value) if runtime is None else iter(runtime)
+    if runtime is None:
+        return over(value)
+    for generator in session.iterators.running[-1:]:
+        generator.ask_to_give()
+    return iter(runtime)

@@ -22,8 +22,8 @@ from dy2st.capture.branching import optional
 from dy2st.capture.branching.assertions import check
 from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.containers import lists, tuples
-from dy2st.capture.containers.iterables import Columns, Stream
-from dy2st.capture.iterables import iterators, runtime_iterables
+from dy2st.capture.containers.iterables import Columns
+from dy2st.capture.iterables import iterators
 from dy2st.capture.looping import comprehensions, iteration
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session
@@ -55,7 +55,7 @@ def spread(session: Session, value: Any) -> Any:
         value = session.call(list, value)
     if isinstance(value, TaggedUnion):
         value = iterators.over(value, "Value after * must be an iterable, not {}")
-    runtime = isinstance(value, (Stream, Columns, TaggedUnion)) or runtime_iterables.as_runtime(value) is not None
+    runtime = isinstance(value, (Columns, TaggedUnion)) or iteration.is_of_runtime_length(value)
     if not runtime:
         return iteration.iterated(value)
     items = iteration.collected(value)

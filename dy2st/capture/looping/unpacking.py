@@ -15,6 +15,7 @@ from dy2st.capture.containers import lists
 from dy2st.capture.containers.iterables import Columns, RuntimeIterable, Stream
 from dy2st.capture.containers.ranges import RuntimeRange
 from dy2st.capture.environment.users_code import has_own
+from dy2st.capture.iterables.generators import UserGenerator
 from dy2st.capture.iterables.iterators import over
 from dy2st.capture.looping import iteration
 from dy2st.capture.session.session import Session
@@ -43,7 +44,8 @@ def expanded(session: Session, value: Any, pattern: Pattern) -> Any:
         value = _keys(session, value)
     if isinstance(value, Columns):
         value = _columns(session, value, pattern)
-    if isinstance(value, (Stream, RuntimeIterable, RuntimeRange, optional.RuntimeView, TaggedUnion)):
+    is_given = isinstance(value, UserGenerator) and value.gives
+    if is_given or isinstance(value, (Stream, RuntimeIterable, RuntimeRange, optional.RuntimeView, TaggedUnion)):
         value = iteration.collected(value)
     if isinstance(value, torch.Tensor) and value.dim() and not isinstance(value.shape[0], int) and STAR not in pattern:
         value = _rows(session, value, len(pattern))

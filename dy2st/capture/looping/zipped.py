@@ -22,10 +22,10 @@ from dy2st.capture.iterables.generators import UserGenerator
 from dy2st.capture.iterables.iterators import over
 from dy2st.capture.iterables.runtime_iterables import as_it_is, as_runtime, iterator_of, of_range
 from dy2st.capture.iterables.watching import deque_by_position, stepped
-from dy2st.capture.looping.iteration import collected
+from dy2st.capture.looping.iteration import collected, is_of_runtime_length
 from dy2st.capture.looping.unrolled import at_most
 from dy2st.capture.session.session import Session, need
-from dy2st.capture.values.abstract_objects import AbstractDeque, AbstractSet
+from dy2st.capture.values.abstract_objects import AbstractDeque, AbstractSet, representing
 from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.writes.places import ItemPlace
 from dy2st.errors import CaptureError
@@ -40,6 +40,8 @@ def enumerate_(iterable: Any, start: Any = 0) -> Any:
         view = watching.shown_table(session, iterable)
         assert view is not None
         return optional.case_split(session, table, lambda one: session.call(enumerate, _view(one, view[1]), start), ordered=True)
+    if isinstance(iterable, UserGenerator) and iterable.gives:
+        return _counted(session, iterable, start)
     part = _part(session, iterable)
     if part is None and session.iterators.is_of_program():
         part = _Part(session, positions_of(session, iterable))
@@ -51,6 +53,22 @@ def enumerate_(iterable: Any, start: Any = 0) -> Any:
         items.length, lambda k: (start + k, part.take(k)), f"enumerate of {items.what}", items.end, more=part.more
     )
     return iterator_of(enumerate, counted)
+
+
+def _counted(session: Session, generator: UserGenerator, start: Any) -> Stream:
+    """Return ``enumerate`` of what a generator gives to the loop that takes it."""
+    reached = {"position": start}
+    session.allocations.own(reached)
+    place = ItemPlace(reached, "position")
+
+    def through(item: Any, then: Callable[[Any], Any], live: Any, test: Any) -> None:
+        number = place.read()
+        session.places.write(place)
+        place.write(number + 1)
+        then((number, item))
+
+    result: Stream = representing(Stream, enumerate)(generator, through)
+    return result
 
 
 def zip_(*iterables: Any, strict: bool = False) -> Any:
@@ -277,7 +295,7 @@ def by_position(session: Session, iterable: Any) -> RuntimeIterable:
     if type(iterable) is itertools.repeat and not operator.length_hint(iterable):
         value = next(iterable)
         return RuntimeIterable(lambda: sys.maxsize, lambda k: value, "itertools.repeat")
-    is_iterator = isinstance(iterable, collections.abc.Iterator) and not isinstance(iterable, Stream)
+    is_iterator = isinstance(iterable, collections.abc.Iterator) and not is_of_runtime_length(iterable)
     if isinstance(iterable, Stream):
         items = ahead.required_quiet(session, lambda: collected(iterable), type(iterable.example).__name__)
     else:

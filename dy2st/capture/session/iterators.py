@@ -51,6 +51,7 @@ class Iterators:
         counters: those that count without an end, of which the program takes numbers when it runs.
         copies: dicts in which it is known what there is on one way, with those that they are copies of, by identity.
         generators: the generators of the user's that are alive.
+        running: those that run now, innermost last.
         unclosed: errors for those that nobody could close.
     """
 
@@ -62,6 +63,7 @@ class Iterators:
         self.counters: dict[int, Any] = {}
         self.copies: dict[int, tuple[Any, Any]] = {}
         self.generators: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.running: list[Any] = []
         self.unclosed: list[CaptureError] = []
 
     def note_made(self, iterator: Any) -> Any:

@@ -128,6 +128,18 @@ class NeedsSteps(Needs):
         self.steps = steps
 
 
+class NeedsGiving(Needs):
+    """A generator has to give its items to the loop that takes them, and the capture starts again.
+
+    Attributes:
+        generator: what tells its code from others.
+    """
+
+    def __init__(self, generator: Any) -> None:
+        super().__init__("a tensor decides about a statement with a yield inside")
+        self.generator = generator
+
+
 class NeedsPositions(Needs):
     """Iterators have to be of the program, which knows how many items they have given, and the capture starts again.
 
