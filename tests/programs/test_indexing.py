@@ -309,3 +309,35 @@ def test_numbers_of_tensors_that_are_no_indices():
 
     places = [[0, 1], [3, -4], [0, 1]], [[1, 1], [2, -1], [-3, 0]], [[0, 1], [1, 4], [0, 0]]
     agree(program, [(torch.randn(4, 4, requires_grad=True), torch.tensor(place)) for place in places])
+
+
+MANY = torch.tensor([1, 2, -1]), torch.tensor([3, 0, 0]), torch.tensor([0, 0, 0])
+
+
+def _rows_and_columns_of_numbers(x, places):
+    kept = places[places > 0]
+    both = torch.stack([kept, kept - 1]).tolist()
+    y = x.clone()
+    y[both] = 7.0  # torch takes a list of lists for a tuple
+    return x[both], y
+
+
+def _rows_and_columns_of_tensors(x, places):
+    rows, cols = list(places[places > 0]), [place - 1 for place in places if place > 0]
+    return x[rows, cols], x[:, rows]  # of an empty list, too, torch makes an index of integers
+
+
+@pytest.mark.filterwarnings("ignore:Using a non-tuple sequence")
+@pytest.mark.parametrize("program", [_rows_and_columns_of_numbers, _rows_and_columns_of_tensors])
+def test_lists_of_any_length_are_indices(program):
+    x = torch.randn(4, 4, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    agree(program, [(x, places) for places in MANY])
+
+
+def test_a_list_of_tensors_of_any_length_is_no_index_by_itself():
+    @dy2st.to_static
+    def program(x, places):
+        return x[list(places[places > 0])]
+
+    with pytest.raises(dy2st.CaptureError, match="takes one of less than 32 for a tuple"):
+        program(torch.ones(4, 4), MANY[0])

@@ -17,6 +17,8 @@ from dy2st.capture.values.abstract_arrays import AbstractArray
 from dy2st.capture.values.symbolic import RuntimeList
 from dy2st_runtime.primitives import control
 
+_NESTED = (value_types.ListType, value_types.ContainerType)
+
 
 def stack(session: Session, items: RuntimeList, dim: int = 0) -> torch.Tensor:
     """Return ``torch.stack(items, dim)``."""
@@ -72,7 +74,7 @@ def tensor(session: Session, items: RuntimeList, dtype: Any = None, device: Any 
 def _numbers_in(session: Session, items: RuntimeList) -> tuple[torch.dtype, int]:
     """Return the dtype and the number of dimensions of a tensor made of nested lists of numbers."""
     kind, dims = items.element, 1
-    while isinstance(kind, (value_types.ListType, value_types.ContainerType)):
+    while isinstance(kind, _NESTED):
         inner = (
             kind.element if isinstance(kind, value_types.ListType) else functools.reduce(lattice.join_elements, kind.items, None)
         )
@@ -92,18 +94,46 @@ def _numbers_in(session: Session, items: RuntimeList) -> tuple[torch.dtype, int]
 
 
 def as_index(session: Session, key: Any) -> Any:
-    """Return an index of a tensor, with tensors for the lists of the program, and the arrays, in it."""
+    """Return an index of a tensor, with tensors for the lists of the program, and the arrays, in it.
+
+    Raises:
+        CaptureError: it is a list of the program that torch takes for a tuple, if there are few items: one for each dimension.
+    """
+    known = session.lists.of(key)
+    if known is not None and isinstance(known.element, (value_types.TensorType, *_NESTED)):
+        raise errors.CaptureError(
+            "a tensor is indexed with a list of tensors or lists that changes length inside a captured block: torch takes one of "
+            "less than 32 for a tuple, with an index for each dimension",
+            session.here(),
+            fix="index it with torch.stack(items), or torch.tensor(items)",
+        )
+    if type(key) is list and any(session.lists.of(part) is not None for part in key):
+        return [_part_of_index(session, part) for part in key]  # torch takes it for a tuple, and warns
+    return _part_of_index(session, key)
+
+
+def _part_of_index(session: Session, key: Any) -> Any:
     if isinstance(key, tuple):
-        return tuple(as_index(session, part) for part in key)
+        return tuple(_part_of_index(session, part) for part in key)
     if isinstance(key, AbstractArray):
         return key.number() if key.is_scalar else key.as_tensor()
     if isinstance(key, slice):
         bounds = (key.start, key.stop, key.step)
-        return slice(*(as_index(session, bound) for bound in bounds)) if any(isinstance(b, AbstractArray) for b in bounds) else key
+        return (
+            slice(*map(functools.partial(_part_of_index, session), bounds))
+            if any(isinstance(b, AbstractArray) for b in bounds)
+            else key
+        )
     known = session.lists.of(key)
     if known is None:
         return key
-    return tensor(session, known, torch.int64 if known.element in (None, value_types.NumberType("int")) else None)
+    return tensor(session, known, torch.int64 if _is_of_positions(known.element) else None)
+
+
+def _is_of_positions(kind: Any) -> bool:
+    """Tell whether a list holds integers, or nothing: torch makes indices of them even where it is empty."""
+    is_integer = isinstance(kind, value_types.TensorType) and not (kind.dtype.is_floating_point or kind.dtype.is_complex)
+    return kind in (None, value_types.NumberType("int")) or (is_integer and kind.dtype not in (torch.bool, torch.uint8))
 
 
 def _example(session: Session, items: RuntimeList) -> torch.Tensor:
