@@ -1,6 +1,7 @@
 """Functions that remember their results do what they do outside of themselves as often as in eager."""
 
 import functools
+import re
 
 import pytest
 import torch
@@ -166,3 +167,61 @@ def test_a_list_that_is_longer_at_each_call_is_written_to_as_often_as_in_eager()
             call(torch.ones(2) * k)
         outcomes.append((list(log), list(other)))
     assert outcomes[0] == outcomes[1]
+
+
+class Rows:
+    def __init__(self, path):
+        with open(path) as file:
+            self.numbers = [float(line) for line in file]
+        self.tensor = torch.tensor(self.numbers)
+
+
+@functools.lru_cache(maxsize=8)
+def rows(path):
+    print("read", path)
+    return Rows(path)
+
+
+@functools.cache
+def pattern(words):
+    log.append(words)
+    return re.compile("|".join(sorted(words)))
+
+
+def reads_a_file(x, path):
+    table = rows(path)
+    if x.sum() > 0:
+        x = x + table.tensor[: len(x)]
+    return x * table.numbers[1], table
+
+
+def makes_a_pattern(x, path):
+    found = pattern(frozenset({"txt", "csv"})).search(path)
+    return x + len(found[0]) if x.sum() > 0 else x, pattern(frozenset({"txt", "csv"}))
+
+
+@pytest.mark.parametrize("function", [reads_a_file, makes_a_pattern])
+def test_what_python_remembers_is_one_object(function, tmp_path):
+    path = tmp_path / "rows.txt"
+    path.write_text("1\n2\n3\n")
+    outcomes = []
+    for call in (function, dy2st.to_static(function)):
+        log.clear()
+        rows.cache_clear()
+        pattern.cache_clear()
+        seen = [observe(call, (torch.ones(2) * k, str(path))) for k in (-1, 1, 2, -2)]
+        assert len({id(each.result[1]) for each in seen}) == 1
+        outcomes.append(([each.result[0] for each in seen], [each.printed for each in seen], list(log)))
+    same(*outcomes)
+
+
+def test_what_is_read_on_some_ways_is_refused(tmp_path):
+    path = tmp_path / "rows.txt"
+    path.write_text("1\n2\n3\n")
+
+    @dy2st.to_static
+    def f(x):
+        return x * len(rows(str(path)).numbers) if x.sum() > 0 else x
+
+    with pytest.raises(dy2st.CaptureError, match=r"open\(\)"):
+        f(torch.ones(2))

@@ -204,7 +204,7 @@ def remembered(n):
 @CHAPTER.captured(
     "`functools.lru_cache`, `functools.cache`",
     calls=GRAD,
-    note="called as if nothing were remembered; one that writes or prints outside of itself is called by Python",
+    note="called as if nothing were remembered; one that writes, prints or reads files outside of itself is called by Python",
 )
 def cached(x):
     return x * remembered(3) if x.sum() > 0 else x

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
+import types
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import fx
+from torch.utils._python_dispatch import _disable_current_modes
 
 from dy2st import errors
 from dy2st.capture.environment.plain_values import CONSTANTS
@@ -15,6 +18,7 @@ from dy2st.capture.environment.sources import is_in
 from dy2st.capture.library.effects import CachedFunction, at_each_call
 from dy2st.capture.session.regions import Region
 from dy2st.capture.session.session import Session
+from dy2st.capture.unconverted import opaque, unseen_writes
 from dy2st.capture.values.signals import Signal
 from dy2st.capture.writes.places import CellPlace, Place
 from dy2st_runtime.ir.program import nested_blocks, node_blocks
@@ -42,6 +46,10 @@ def call_cached(session: Session, function: CachedFunction[Any], args: Any, kwar
     except Signal:
         session.blocks.roll_back(attempt)
         raise
+    except errors.CaptureError as refusal:
+        session.blocks.roll_back(attempt)
+        session.places.written_at = written
+        return _remembered(session, function, args, kwargs, refusal)
     made = [node for node in _since(session, before) if node.op != "placeholder"]  # those are older, or stand for what is
     changes_older = any(_changes_older(node, made) for node in made)
     if not changes_older and not _writes(session, attempt[0]) and not any(map(_acts, made)):
@@ -53,18 +61,50 @@ def call_cached(session: Session, function: CachedFunction[Any], args: Any, kwar
     session.written_by_python.update((name, (function.__qualname__, session.here())) for name in names)
     if result is None:
         return at_each_call(session, function, *args, **kwargs)
-    known = _has_its_result(function, args, kwargs)
-    if known or (session.blocks.at_root and not kwargs and all(isinstance(value, CONSTANTS) for value in args)):
-        with session.suspended():
-            result = session.tracker.answer(function, args, f"{function.__name__}()")
-        if isinstance(result, CONSTANTS):
-            return result
+    if _has_its_result(function, args, kwargs) or _is_asked_once(session, args, kwargs):
+        return _from_python(session, function, args, kwargs)
     raise errors.CaptureError(
         f"{function.__qualname__}() remembers its results, and writes, prints or draws something when it has none yet; a program "
         "would do so at each call",
         session.here(),
         fix="call it before the static function, and pass in what it gives",
     )
+
+
+def _remembered(session: Session, function: CachedFunction[Any], args: Any, kwargs: Any, refusal: errors.CaptureError) -> Any:
+    """Return what Python gives for constants, where no program can do what the function does: it reads a file, say.
+
+    It does so once, as in eager, and later calls get the same object.
+
+    Raises:
+        CaptureError: eager might not call it, or it writes to something outside that the capture may have read.
+    """
+    wrapped = function.__wrapped__
+    if not (_is_asked_once(session, args, kwargs) and isinstance(wrapped, types.FunctionType)):
+        raise refusal
+    before = unseen_writes.reached(value for part in opaque.with_helpers(wrapped) for value in opaque.found(part))
+    result = _from_python(session, function, args, kwargs)
+    if unseen_writes.have_changed(before):
+        raise refusal
+    return result
+
+
+def _is_asked_once(session: Session, args: Any, kwargs: Any) -> bool:
+    """Tell whether each call of the program asks for a result, and for that of the same constants."""
+
+    def is_constant(value: Any) -> bool:
+        return isinstance(value, CONSTANTS) or (type(value) in (tuple, frozenset) and all(map(is_constant, value)))
+
+    return session.blocks.at_root and all(map(is_constant, (*args, *kwargs.values())))
+
+
+def _from_python(session: Session, function: CachedFunction[Any], args: Any, kwargs: Any) -> Any:
+    """Return what Python gives: where nothing is remembered yet, it does now what eager would do."""
+    given = functools.partial(function, **kwargs) if kwargs else function
+    with session.suspended(), _disable_current_modes():
+        result = given(*args)
+    session.tracker.read(result, session.tracker.table.answer(given, args, f"{function.__name__}()"))
+    return result
 
 
 def _names_written(session: Session, region: Region, changes_older: bool) -> list[str]:

@@ -145,6 +145,22 @@ def note(session: Session, value: Any, held: Any) -> None:
         place.write(now)
 
 
+def have_changed(before: Iterable[tuple[Any, Any]]) -> bool:
+    """Tell whether any of some objects holds something else than it did (see :func:`reached`)."""
+
+    def has_changed(value: Any, held: Any) -> bool:
+        if isinstance(value, _CONTAINERS):
+            return not is_same(held, ContentsPlace(value).read())
+        return bool(_changed(held, _attributes(value) or {}))
+
+    return any(has_changed(value, held) for value, held in before)
+
+
+def _changed(held: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """Return the names of the attributes that are others now."""
+    return [name for name in {**held, **now} if held.get(name, MISSING) is not now.get(name, MISSING)]
+
+
 def put_back(before: Iterable[tuple[Any, Any]]) -> bool:
     """Put back what objects held; returns whether any held something else.
 
@@ -162,8 +178,7 @@ def _put_back(value: Any, held: Any) -> bool:
             return False
         place.write(held)
         return True
-    now = _attributes(value) or {}
-    changed = [name for name in {**held, **now} if held.get(name, MISSING) is not now.get(name, MISSING)]
+    changed = _changed(held, _attributes(value) or {})
     for name in changed:
         AttributePlace(value, name).write(held.get(name, MISSING))
     return bool(changed)
@@ -173,8 +188,7 @@ def _note_attributes(
     session: Session, value: Any, held: dict[str, Any], attributes: Callable[[Any], dict[str, Any] | None] = _attributes
 ) -> None:
     now = attributes(value) or {}
-    changed = [name for name in {**held, **now} if held.get(name, MISSING) is not now.get(name, MISSING)]
-    for name in changed:
+    for name in _changed(held, now):
         place = AttributePlace(value, name)
         place.write(held.get(name, MISSING))
         session.places.write(place)
