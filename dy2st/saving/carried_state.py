@@ -21,7 +21,7 @@ import torch
 
 from dy2st.capture import on_raise
 from dy2st.capture.environment.guards import Guard
-from dy2st.capture.environment.sources import GONE, Source, shown_key
+from dy2st.capture.environment.sources import GONE, Source
 from dy2st.capture.outputs.captured import Captured
 from dy2st.capture.outputs.effects import Writer
 from dy2st.capture.outputs.results import Written
@@ -229,7 +229,7 @@ class _Fit:
         keys: Sequence[Any] = structure.keys if isinstance(structure, DictOf) else range(len(parts[0]))
         by_key = dict(zip(keys, written.items, strict=True))
         for child in [other for other in self.captured.sources if other.parent is source]:
-            key = next((key for key in by_key if child.name == f"{source.name}[{shown_key(key)}]"), None)
+            key = next((key for key in by_key if child.name == f"{source.name}[{storage.shown_key(key)}]"), None)
             if key is not None:
                 self.check(child, by_key[key])
 

@@ -20,11 +20,12 @@ import torch
 
 from dy2st.capture.environment.guards import Guard
 from dy2st.capture.environment.request import GRADIENT, ITEMS, LENGTH, OBJECT
-from dy2st.capture.environment.sources import Source, is_in, shown_key
+from dy2st.capture.environment.sources import Source, is_in
 from dy2st.capture.objects.construction import is_plain
 from dy2st.capture.outputs.captured import Captured
 from dy2st.capture.trace import LISTS, READ_ONCE
 from dy2st.capture.unconverted.island_calls import UnknownIslandError
+from dy2st.capture.values import storage
 from dy2st.errors import CaptureError
 from dy2st.static.cache import Lookup, Mismatch, ProgramCache
 from dy2st.static.calls.call import Call, Part, Path, leaf_places
@@ -387,7 +388,7 @@ def _in_table(name: str, before: Any, now: Any) -> Iterable[tuple[str, None]]:
         return
     if len(pairs) <= _MOST and all(_is_number(new) and type(old) is type(new) for old, new in pairs.values()):
         yield name, None
-        yield from ((f"{name}[{shown_key(key)}]", None) for key in pairs)
+        yield from ((f"{name}[{storage.shown_key(key)}]", None) for key in pairs)
 
 
 def _beside(captured: Captured, values: list[Any], results: Mapping[str, Dims]) -> Iterator[tuple[str, None]]:

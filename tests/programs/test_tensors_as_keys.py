@@ -11,6 +11,7 @@ import torch
 
 from dy2st import to_static
 from dy2st.errors import CaptureError
+from tests import oracle
 from tests.worlds import World, agree
 
 P, N = torch.tensor([1.0, 2.0]), torch.tensor([-1.0, -2.0])
@@ -153,3 +154,39 @@ def test_lines_of_an_own_stream() -> None:
         return World(f, [], [lambda f: f(N), lambda f: f(P)])
 
     agree(make, programs=1)
+
+
+class Named(torch.nn.Parameter):
+    def __repr__(self):
+        print("asked for its text")
+        return "named: " + super().__repr__()
+
+
+class Shown:
+    def __init__(self, number):
+        self.number = number
+
+    def __repr__(self):
+        print("asked for its text")
+        return f"Shown({self.number})"
+
+
+def test_nobody_asks_keys_for_their_texts():
+    class Counts(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.key, self.parameter = Shown(1), Named(torch.ones(2))
+            self.counts = {self.key: 0, (self.key, 1): [], self.parameter: {"n": 0}}
+
+        def forward(self, x):
+            self.counts[self.key] += 1
+            self.counts[self.parameter]["n"] += 2
+            here = {self.key: x}
+            if x.sum() > 0:
+                here[self.key, 2] = x * 2
+                self.counts[self.key, 1].append(int(x.sum()))
+            else:
+                del here[self.key]
+            return x * len(here) + self.parameter * self.counts[self.parameter]["n"], self.counts[self.key]
+
+    oracle.agree(Counts(), [torch.ones(2) * k for k in (1, -1, 2, -2)], programs=None)

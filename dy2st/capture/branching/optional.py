@@ -221,7 +221,7 @@ def remove(session: Session, table: dict[Any, Any], key: Any) -> None:
     place = ItemPlace(table, key)
     session.places.write(place)
     session.blocks.key_orders.removed(table, key)
-    session.places.take_out(place, Undefined(f"[{key!r}]", KeyError, (key,)))
+    session.places.take_out(place, Undefined(f"[{storage.shown_key(key)}]", KeyError, (key,)))
 
 
 _FEW = 8

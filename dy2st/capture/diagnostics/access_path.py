@@ -101,4 +101,5 @@ def _items(pairs: Iterable[tuple[Any, Any]]) -> Iterator[tuple[str, Any]]:
 
 
 def _item(key: Any) -> str:
-    return f'["{key}"]' if isinstance(key, str) and key.isprintable() and not set(key) & {'"', "\\"} else f"[{key!r}]"
+    is_plain = isinstance(key, str) and key.isprintable() and not set(key) & {'"', "\\"}
+    return f'["{key}"]' if is_plain else f"[{storage.shown_key(key)}]"

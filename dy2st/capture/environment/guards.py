@@ -186,8 +186,9 @@ class GuardTable:
         """Require that a container keep its class, length and keys."""
         kind, keys = type(container), keys_in(container)
         data = container if is_frozen(container) else kind
+        shown = f"[{', '.join(map(storage.shown_key, keys))}]" if isinstance(keys, list) else keys
         self.add(
-            source, "keys", lambda now: type(now) is kind and same_keys(now, keys), f"is a {kind.__name__} with {keys}", keys, data
+            source, "keys", lambda now: type(now) is kind and same_keys(now, keys), f"is a {kind.__name__} with {shown}", keys, data
         )
 
     def same_making(self, source: Source, container: collections.deque[Any] | collections.defaultdict[Any, Any]) -> None:

@@ -7,7 +7,6 @@ call, or an object held weakly where that is possible, so that a program never k
 from __future__ import annotations
 
 import dataclasses
-import enum
 import functools
 import operator
 import weakref
@@ -122,7 +121,7 @@ class SourceTable:
 
     def item(self, parent: Source, key: Any, name: str | None = None) -> Source:
         """Return an item of the parent's value."""
-        text = name if name is not None else f"{parent.name}[{shown_key(key)}]"
+        text = name if name is not None else f"{parent.name}[{storage.shown_key(key)}]"
         return self._make(("item", parent.index, type(key), key), parent, text, functools.partial(held_item, key=key))
 
     def length(self, parent: Source) -> Source:
@@ -239,16 +238,6 @@ def held_item(owner: Any, key: Any) -> Any:
     if isinstance(owner, dict):
         return dict.get(owner, key, GONE)
     return owner[key] if type(owner) in (list, tuple) else storage.base_of(owner).__getitem__(owner, key)
-
-
-def shown_key(key: Any) -> str:
-    """Return a key as it is written; the way in which a class of the user's shows its objects is theirs to call, and the contents
-    of a tensor are not part of its name.
-    """
-    if isinstance(key, enum.Enum):
-        return f"{type(key).__name__}.{key.name}"
-    plain = type(key).__module__ in ("builtins", "torch") and not isinstance(key, torch.Tensor)
-    return repr(key) if plain else object.__repr__(key)
 
 
 def fetch(sources: Sequence[Source], arguments: Sequence[Any]) -> list[Any]:

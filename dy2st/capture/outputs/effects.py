@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import CellType, ModuleType
 from typing import Any
 
-from dy2st.capture.environment.sources import Source, shown_key
+from dy2st.capture.environment.sources import Source
 from dy2st.capture.operators import identities
 from dy2st.capture.outputs.description import Describer, items_of
 from dy2st.capture.session.session import Session
@@ -77,7 +77,7 @@ def _names_within(name: str, value: Any, depth: int = DEEP) -> Iterator[str]:
             yield from _names_within(name, option, depth)
         return
     if isinstance(value, dict):
-        parts = {f"{name}[{shown_key(key)}]": item for key, item in storage.plain(value).items()}
+        parts = {f"{name}[{storage.shown_key(key)}]": item for key, item in storage.plain(value).items()}
     elif isinstance(value, (list, tuple)):
         parts = {f"{name}[{key}]": item for key, item in enumerate(value)}
     elif is_followed(value):
@@ -107,7 +107,7 @@ def _place_name(place: Place, source: Source | None) -> str:
         case AttributePlace(_, name):
             return f"{source.name}.{name}"
         case ItemPlace(_, key):
-            return f"{source.name}[{shown_key(key)}]"
+            return f"{source.name}[{storage.shown_key(key)}]"
         case _:
             return source.name
 

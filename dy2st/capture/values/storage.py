@@ -7,6 +7,7 @@ the user's code, which runs once, where it is called.
 from __future__ import annotations
 
 import collections
+import enum
 import threading
 import types
 from typing import Any
@@ -352,3 +353,15 @@ def _table_for(module: torch.nn.Module, name: str, value: Any, told: str) -> dic
     buffers: dict[str, Any] = module.__dict__[MODULE_TABLES[1]]  # what another table has under the name is of another way
     has_tensor = any(isinstance(part, torch.Tensor) for part in options_of(value))
     return buffers if name in buffers and has_tensor else module.__dict__
+
+
+def shown_key(key: Any) -> str:
+    """Return a key as it is written; the way in which a class of the user's shows its objects is theirs to call, and the contents
+    of a tensor are not part of its name.
+    """
+    if isinstance(key, enum.Enum):
+        return f"{type(key).__name__}.{key.name}"
+    if type(key) is tuple:
+        return f"({', '.join(map(shown_key, key))}{',' * (len(key) == 1)})"
+    plain = type(key).__module__ in ("builtins", "torch") and not isinstance(key, (torch.Tensor, frozenset))
+    return repr(key) if plain else object.__repr__(key)

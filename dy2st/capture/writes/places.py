@@ -104,7 +104,7 @@ class ItemPlace:
             storage.base_of(self.owner).__delitem__(self.owner, self.item)
 
     def __str__(self) -> str:
-        return f"[{self.item!r}]"
+        return f"[{storage.shown_key(self.item)}]"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
