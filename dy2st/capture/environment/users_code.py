@@ -61,7 +61,7 @@ def is_skipped(function: Any) -> bool:
             return function.__qualname__ not in _OF_MODULES
         if module == "torch.nn.functional":
             return function.__qualname__ not in _OF_FUNCTIONAL
-        return not _is_in(module, CONVERTED_MODULES) or module == "torch.distributions.kl"  # it keeps what it has found
+        return not _is_in(module, CONVERTED_MODULES)
     file = getattr(getattr(function, "__code__", None), "co_filename", "")
     in_library = any(file.startswith(path) for path in _STANDARD_LIBRARY) and not any(s in file for s in _SITE_PACKAGES)
     if not in_library and not file.startswith("<frozen"):

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch.distributions import kl
 from torch.utils import _pytree as pytree
 
 from dy2st import errors
@@ -51,6 +52,21 @@ def _dispatch(session: Session, function: Any, kind: type) -> Any:
     result = function(kind)
     session.tracker.read(result, session.tracker.table.answer(function, (kind,), f"dispatch({kind.__qualname__})"))
     return result
+
+
+@handles(kl.kl_divergence)
+def _kl_divergence(session: Session, p: Any, q: Any) -> Any:
+    """Return a divergence by the function that is registered for two classes; torch's own code keeps what it has found."""
+    union = next((value for value in (p, q) if isinstance(value, TaggedUnion)), None)
+    if union is not None:
+        return session.over(union, lambda option: _kl_divergence(session, *(option if one is union else one for one in (p, q))))
+    kinds = session.call(type, p), session.call(type, q)
+    function = kl._dispatch_kl(*kinds)
+    if function is NotImplemented:
+        return kl.kl_divergence(p, q)  # raises what eager raises
+    names = ", ".join(kind.__qualname__ for kind in kinds)
+    session.tracker.read(function, session.tracker.table.answer(kl._dispatch_kl, kinds, f"kl_divergence({names})"))
+    return session.call(function, p, q)
 
 
 @handles(itertools.starmap)
