@@ -97,3 +97,12 @@ def test_tensors_that_are_no_index(use, given):
 def test_floats_that_are_no_index():
     for use in (lambda x: [1, 2][x.item()], lambda x: range(x.item()), lambda x: (1, 2)[x.item()], lambda x: "ab"[x.item()]):
         agree(use, [num(1.5)], programs=None)
+
+
+def test_tensors_are_made_of_ranges():
+    def program(x):
+        n = len(x[x > 0])
+        chosen = torch.tensor(range(n), dtype=torch.long)[x[x > 0] > 1]
+        return chosen, torch.tensor(range(n, 2 * n)), torch.as_tensor(range(0, n, 2)), x.new_tensor(range(n))
+
+    agree(program, [torch.tensor(row) for row in ([1.0, 2, -1], [3.0, 0, 0], [-1.0, 0, 0], [1.0, 2, 3])])

@@ -13,6 +13,7 @@ from torch.nn.utils import rnn
 from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.containers import complex_numbers, list_tensors, lists
 from dy2st.capture.containers.complex_numbers import RuntimeComplex
+from dy2st.capture.containers.ranges import RuntimeRange
 from dy2st.capture.environment import written_out
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.recording.fake_values import quiet
@@ -173,8 +174,8 @@ def _differences(given: torch.Tensor, dim: int) -> Any:
 
 
 def _of_program(session: Session, data: Any) -> RuntimeList | None:
-    """Return a list of numbers that is, or holds, lists of the program."""
-    known = session.lists.of(contents(data))
+    """Return a list of numbers that is, or holds, lists or ranges of the program."""
+    known = session.lists.of(session.call(list, data) if isinstance(data, RuntimeRange) else contents(data))
     if known is None and type(data) in (list, tuple) and any(_of_program(session, part) is not None for part in data):
         return lists.copied(session, list(data))
     return known
