@@ -198,3 +198,46 @@ def test_a_size_that_may_be_one_is_not_squeezed_in_place():
 
     with pytest.raises(dy2st.CaptureError, match=r"squeeze_\(\)"):
         f(torch.ones(2))
+
+
+TOGETHER = {
+    "last": lambda p, q: (q + p[-1:], p[-1:] * q, q[:, None] - p[None, -1:]),
+    "of_any_size": lambda p, q: (p + q, torch.maximum(q, p), p[None] * q[None] + 1),
+    "between": lambda p, q: (q - p[len(p) - 1 :], q + p[-2:-1], p[::2] * q),
+    "of_three": lambda p, q: (torch.where(q > 1, q, p[-1:]), torch.lerp(q, p[-1:], 0.5), torch.addcmul(p, q, p[:1])),
+    "in_place": lambda p, q: q.clone().add_(p[-1:]),
+    "expand": lambda p, q: (p[-1:].expand(len(q)) * q, p[-1:].expand_as(q) - q, torch.broadcast_tensors(q, p[-1:])[1] * 2),
+    "used_after": lambda p, q: (torch.cat([p, p[-1:] * q]), (p + q).view(1, -1) * p, (p * q).cumsum(0) - q),
+}
+
+
+@pytest.mark.parametrize("use", TOGETHER)
+def test_sizes_that_only_the_program_knows_are_stretched_to_each_other(use):
+    def f(x, y):
+        return TOGETHER[use](x[x > 0], y[y > 0])
+
+    rows = [torch.tensor(row) for row in ([1.0, 2, -1], [3.0, -1, -1], [-1.0, -1, -1], [4.0, 5, 6])]
+    agree(f, [(x.clone().requires_grad_(), y.clone().requires_grad_()) for x in rows for y in rows])
+
+
+def test_a_loop_adds_what_may_be_one_row():
+    def f(x, n):
+        rows = x[x[:, 0] > 0]
+        while len(rows) < n:
+            more = rows[-1:] + torch.arange(1.0, n - len(rows) + 1)[:2, None]
+            rows = torch.cat([rows, more])
+        return rows
+
+    x = torch.tensor([[1.0, 2], [3, 4], [-1, 0]])
+    agree(f, [(x, torch.tensor(n)) for n in (5, 1, 8, 3)])
+
+
+def test_a_clause_sees_that_sizes_of_the_program_do_not_fit():
+    def f(x, y):
+        try:
+            return x[x > 0] + y[y > 0]
+        except RuntimeError as error:
+            return str(error)
+
+    rows = [torch.tensor(row) for row in ([1.0, 2, -1], [3.0, -1, -1], [-1.0, -1, -1], [4.0, 5, 6])]
+    agree(f, [(x, y.clone()) for x in rows for y in rows])

@@ -86,9 +86,14 @@ def _expand(session: Session, tensor: torch.Tensor, *sizes: Any, **kwargs: Any) 
     unknown = [
         place
         for place, (size, to) in enumerate(pairs, 1)
-        if isinstance(size, torch.SymInt) and type(to) is int and to > 1 and session.shapes.may_be_stretched(size, to)
+        if isinstance(size, torch.SymInt) and _is_wider(to) and session.shapes.may_be_stretched(size, to)
     ]
     return _on_each_way(tensor, unknown, lambda one: one.expand(*sizes, **kwargs))
+
+
+def _is_wider(size: Any) -> bool:
+    """Tell whether a tensor may have to be stretched to a size."""
+    return isinstance(size, torch.SymInt) or (type(size) is int and size > 1)
 
 
 def _on_each_way(tensor: torch.Tensor, unknown: Sequence[int], stretched: Callable[[torch.Tensor], torch.Tensor]) -> Any:

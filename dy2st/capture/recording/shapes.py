@@ -66,6 +66,8 @@ class CaptureShapes(ForgettingShapes):
         """Of sizes that an ``if`` has left: what they are on its ways."""
         self.compared: dict[tuple[Any, ...], Any] = {}
         """What comparisons of floats have given."""
+        self._together: tuple[Any, torch.SymInt | None] = None, None
+        """The sizes of the operands of an operation, and that of its result."""
         self.seen: dict[sympy.Basic, sympy.Integer] = {}
         """Of the numbers that are strides what they are at the capture."""
         super().__init__(specialize_zero_one=False, duck_shape=False, prefer_deferred_runtime_asserts_over_guards=True)
@@ -158,14 +160,30 @@ class CaptureShapes(ForgettingShapes):
             waiting += ways
         return True
 
-    def may_be_stretched(self, size: Any, known: int) -> bool:
-        """Tell whether nobody knows if a size is 1, and is stretched to a known one, or the same as that."""
-        expr = size.node.expr
-        if expr in self.written_sizes or any(self._known(sympy.Eq(expr, one)) is not None for one in (1, known)):
+    def may_be_stretched(self, size: torch.SymInt, to: int | torch.SymInt) -> bool:
+        """Tell whether nobody knows if a size is 1, and is stretched to another one, or the same as that."""
+        expr, other = size.node.expr, _expression(to)
+        if expr in self.written_sizes or any(self._known(sympy.Eq(expr, one)) is not None for one in (1, other)):
             return False
         if self.notes_stretching and self.on_assumption is not None:
-            self.on_assumption(sympy.Eq(expr, known), "these two sizes are taken to be equal")
+            self.on_assumption(sympy.Eq(expr, other), "these two sizes are taken to be equal")
         return True
+
+    def together(self, sizes: Sequence[torch.SymInt]) -> torch.SymInt | None:
+        """Return the size of a result where those of its operands may be 1; ``None`` where they are taken to be equal."""
+        given = {size.node.expr: size for size in sizes}
+        if len(given) < 2 or self.operation_start is None or self.notes_stretching:
+            return None
+        first, *others = [expr for expr in given if self._known(sympy.Eq(expr, 1)) is not True] or given
+        if all(self._known(sympy.Eq(first, other)) for other in others):
+            return given[first]
+        written = [size for expr, size in given.items() if expr in self.written_sizes]
+        key = self.operation_start, frozenset(given)
+        if written:
+            return written[0] if len(written) == 1 else None
+        if self._together[0] != key:  # torch asks several times in one operation
+            self._together = key, self.fresh_int(size=True)
+        return self._together[1]
 
     def known(self, value: Any) -> bool | None:
         """Return what a symbolic bool is, where that follows from what is known; else ``None``."""

@@ -1,7 +1,7 @@
-"""Broadcasting of sizes that only the program knows: what fits one that is known may be 1, too.
+"""Broadcasting of sizes that only the program knows: what fits another one may be 1, too.
 
-Torch takes such a size for the same as the known one. The result has the known size either way, and what fits neither way is
-refused by the operation itself when the program runs.
+Torch takes two such sizes for the same. The result has the size that is known, or that the operation writes; else its own, which
+only the program knows. What does not fit is refused by the operation itself when the program runs.
 """
 
 from __future__ import annotations
@@ -49,9 +49,15 @@ def _stretched_sizes(session: Session, sizes: Sequence[Any]) -> list[Any]:
             return [other if type(other) is int else size for other in sizes]
     known = {size for size in sizes if type(size) is int and size != 1}
     if len(known) != 1:
-        return list(sizes)
+        return list(sizes) if known else _together(session, sizes)
     (one,) = known
     return [one if isinstance(size, torch.SymInt) and session.shapes.may_be_stretched(size, one) else size for size in sizes]
+
+
+def _together(session: Session, sizes: Sequence[Any]) -> list[Any]:
+    """Return sizes of which none is known but 1, with what they give together in the place of each that is not known."""
+    one = session.shapes.together([size for size in sizes if isinstance(size, torch.SymInt)])
+    return list(sizes) if one is None else [one if isinstance(size, torch.SymInt) else size for size in sizes]
 
 
 def _broadcast(original: Callable[..., Any]) -> Callable[..., Any]:
