@@ -269,3 +269,63 @@ def test_what_is_there_already_can_be_returned():
     for _ in range(2):
         assert static(torch.ones(2))[1:] == (ARRAY, torch.relu, opens)
         assert static(torch.ones(2))[1] is ARRAY
+
+
+class Mode:
+    def __init__(self):
+        self.lock, self.value = threading.RLock(), 2
+
+    def get(self):
+        with self.lock:
+            return self.value
+
+
+MODE = Mode()
+
+
+def reads_under_locks(x):
+    if MODE.get() == 2:
+        with LOCK, MODE.lock:
+            factor = 3
+        return x * factor
+    if x.sum() > 0:
+        with LOCK:
+            factor = MODE.get()
+        x = x * factor
+    return x
+
+
+def fails_under_a_lock(x):
+    try:
+        with LOCK:
+            raise ValueError("no")
+    except ValueError as error:
+        return x * len(str(error)) if x.sum() > 0 else x
+
+
+@pytest.mark.parametrize("function", [reads_under_locks, fails_under_a_lock])
+def test_a_lock_is_held_where_the_program_does_nothing_under_it(function):
+    static = dy2st.to_static(function)
+    for value in (2, 5):
+        MODE.value = value
+        for k in (1, -1, 2):
+            assert torch.equal(static(torch.ones(2) * k), function(torch.ones(2) * k))
+            assert not LOCK.locked()
+
+
+def writes_under_a_lock(x):
+    with LOCK:
+        MODE.value += 1
+    return x
+
+
+def draws_under_a_lock(x):
+    with LOCK:
+        return x + torch.rand(())
+
+
+@pytest.mark.parametrize("function", [writes_under_a_lock, draws_under_a_lock])
+def test_a_lock_around_what_the_program_does_is_refused(function):
+    with pytest.raises(dy2st.CaptureError, match="lock acts outside"):
+        dy2st.to_static(function)(torch.ones(2))
+    assert not LOCK.locked()

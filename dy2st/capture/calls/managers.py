@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import threading
 import types
 from collections.abc import Callable, Sequence
 from types import FunctionType
@@ -25,6 +26,7 @@ from dy2st.capture.writes.places import CellPlace, Place
 
 _GENERATOR_MANAGER: Any = contextlib._GeneratorContextManager
 _KEPT = "__dy2st_grad_mode__"
+_LOCKS = (type(threading.Lock()), type(threading.RLock()))
 _enter_inference, _exit_inference = torch.inference_mode.__enter__, torch.inference_mode.__exit__
 
 
@@ -36,6 +38,8 @@ def managed(manager: Any) -> Any:
     kind = type(manager)
     if session is not None and kind is torch.autograd.profiler.record_function:
         return contextlib.nullcontext(manager)  # a label of the code of the capture, which does not run with the program
+    if session is not None and kind in _LOCKS and id(manager) not in session.allocations.created:
+        return Held(session, manager)
     if session is not None:
         check_manager(session, manager)
         _check_stack(session, manager)
@@ -44,6 +48,31 @@ def managed(manager: Any) -> Any:
     if session is not None and _is_users(kind):
         return Managed(session, manager)
     return OfLibrary(session, manager) if session is not None and kind.__module__.startswith("torch.") else manager
+
+
+class Held:
+    """A lock around code that leaves nothing to the program to do: it is held at the capture, and what is read is guarded.
+
+    Args:
+        session: the capture.
+        lock: it.
+    """
+
+    def __init__(self, session: Session, lock: Any) -> None:
+        self._session, self._lock = session, lock
+
+    def _done(self) -> tuple[Any, int]:
+        """Return what tells whether the program has got something to do since."""
+        return next(iter(reversed(self._session.builder.graph.nodes)), None), self._session.places.changes
+
+    def __enter__(self) -> Any:
+        self._before = self._done()
+        return self._lock.__enter__()
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        self._lock.__exit__(kind, error, trace)
+        if not isinstance(error, Signal) and self._before != self._done():
+            check_manager(self._session, self._lock)
 
 
 def _is_users(kind: type) -> bool:
