@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 import dy2st
+from tests import oracle
 from tests.worlds import agree, called
 
 
@@ -215,3 +216,32 @@ def kept(x):
 def test_modules_are_made_on_some_ways_only(function):
     values = (torch.ones(2), -torch.ones(2), torch.full((2,), 3.0), torch.zeros(2))
     agree(lambda: called(function, [], *values), programs=1)
+
+
+class Scaled(nn.Module):
+    def __init__(self, base, scale):
+        super().__init__()
+        self.base, self.scale = base, scale
+
+    def forward(self, x):
+        return self.scale * self.base(x * self.scale)
+
+
+class OnSomeWays(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(2, 2), nn.Linear(2, 2)
+
+    def forward(self, x):
+        module = Scaled(self.first, 2.0)
+        if x.sum() > 0:
+            module = Scaled(module, -1.0)
+        if x[0] > 1:
+            module = Scaled(module, -3.0)
+        chosen = Scaled(self.first if x[1] > 1 else self.second, 1.0)
+        return module(x), Scaled(chosen, 2.0)(x)
+
+
+def test_a_module_is_made_of_one_of_several():
+    torch.manual_seed(0)
+    oracle.agree(OnSomeWays(), [torch.tensor(row) for row in ([1.0, 2], [-1.0, -2], [2.0, -5], [2.0, 3])])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 from torch.utils._pytree import tree_leaves
 
 from dy2st.capture.session.session import Session
+from dy2st.capture.values.symbolic import options_of
 from dy2st_runtime.ir.flattening import attributes
 from dy2st_runtime.ir.structure import CollectionOf, ListOf, ObjectOf, Structure
 
@@ -22,8 +23,19 @@ def own(session: Session, module: torch.nn.Module, given: Any, register: Callabl
         given: what its ``__init__`` was given: the modules in that are older.
         register: notes that an object has been made.
     """
-    modules = (leaf for leaf in tree_leaves(given) if isinstance(leaf, torch.nn.Module))
-    _own(session, module, {id(part) for one in modules for part in one.modules()}, register)
+    _own(session, module, set(map(id, _modules_in(tree_leaves(given)))), register)
+
+
+def _modules_in(values: Iterable[Any]) -> list[torch.nn.Module]:
+    """Return modules among some values, and those inside of them; of one of several, all."""
+    results: dict[int, torch.nn.Module] = {}
+    waiting = [option for value in values for option in options_of(value)]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, torch.nn.Module) and id(value) not in results:
+            results[id(value)] = value
+            waiting += [option for child in vars(value).get("_modules", {}).values() for option in options_of(child)]
+    return list(results.values())
 
 
 def _own(session: Session, module: torch.nn.Module, older: set[int], register: Callable[[Session, Any], Any]) -> None:
