@@ -111,3 +111,14 @@ def contrastive_loss() -> Subject:
     torch.manual_seed(1)
     x = torch.randn(6, 4, requires_grad=True)
     return Subject(losses.ContrastiveLoss(), [(x, torch.tensor([0, 0, 1, 1, 2, 2])), (x, torch.tensor([0, 1, 2, 3, 4, 5]))])
+
+
+@published("pytorch_metric_learning")
+def histogram_loss() -> Subject:
+    from pytorch_metric_learning import losses
+
+    torch.manual_seed(1)
+    x = torch.randn(6, 4, requires_grad=True)
+    return Subject(
+        losses.HistogramLoss(n_bins=10), [(x, torch.tensor(labels)) for labels in ([0, 0, 1, 1, 2, 2], [0, 1, 2, 3, 4, 5])]
+    )

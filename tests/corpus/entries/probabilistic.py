@@ -133,6 +133,27 @@ def gp_marginal_likelihood() -> Subject:
     return Subject(run, [(x, torch.sin(x * 6)), (x * 3, torch.cos(x))])
 
 
+@published("gpytorch")
+def gp_variational_bound() -> Subject:
+    import gpytorch
+
+    class Approximate(gpytorch.models.ApproximateGP):  # type: ignore[misc]
+        def __init__(self, points: torch.Tensor) -> None:
+            distribution = gpytorch.variational.CholeskyVariationalDistribution(points.shape[0])
+            super().__init__(gpytorch.variational.VariationalStrategy(self, points, distribution))
+            self.mean = gpytorch.means.ConstantMean()
+            self.kernel = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel())
+
+        def forward(self, x: torch.Tensor) -> Any:
+            return gpytorch.distributions.MultivariateNormal(self.mean(x), self.kernel(x))
+
+    torch.manual_seed(1)
+    model = Approximate(torch.randn(4, 1))
+    bound = gpytorch.mlls.VariationalELBO(gpytorch.likelihoods.GaussianLikelihood(), model, num_data=8)
+    calls = [(torch.randn(8, 1), torch.randn(8)) for _ in range(2)]
+    return Subject(lambda x, y: -bound(model(x), y), calls)
+
+
 @published("linear_operator", saves=True)
 def conjugate_gradients() -> Subject:
     from linear_operator.utils.linear_cg import linear_cg
