@@ -27,14 +27,24 @@ from dy2st.constructs.bodies import map_bodies
 from dy2st.constructs.context import Context
 from dy2st.constructs.registry import operator
 from dy2st.source import template
+from dy2st.source.nodes import walk
 
 _YIELDS = (gast.Yield, gast.YieldFrom)
 _AROUND = (gast.If, gast.For, gast.While)
 
 
 def gives_items(statements: list[gast.stmt]) -> bool:
-    """Tell whether each `yield` in some statements is one of its own, with nothing around it but branches and loops."""
-    return all(map(_gives_items, statements))
+    """Tell whether each `yield` in some statements is one of its own, with nothing around it but branches and loops.
+
+    What ends an iterator must not end the loop: in a generator it is another error.
+    """
+    return all(map(_gives_items, statements)) and not any(map(_may_stop, [node for one in statements for node in walk(one)]))
+
+
+def _may_stop(node: gast.AST) -> bool:
+    """Tell whether a part of the function may raise StopIteration itself."""
+    is_next = isinstance(node, gast.Call) and isinstance(node.func, gast.Name) and node.func.id == "next" and len(node.args) == 1
+    return is_next or (isinstance(node, gast.Name) and node.id == "StopIteration")
 
 
 def _gives_items(node: gast.stmt) -> bool:
@@ -45,7 +55,7 @@ def _gives_items(node: gast.stmt) -> bool:
     if not isinstance(node, _AROUND):
         return False
     tested = node.iter if isinstance(node, gast.For) else node.test
-    return not has_yield(tested) and gives_items(node.body) and gives_items(node.orelse)
+    return not has_yield(tested) and all(map(_gives_items, (*node.body, *node.orelse)))
 
 
 def push(context: Context) -> None:

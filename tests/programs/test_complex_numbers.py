@@ -63,7 +63,7 @@ def with_tensors(t):
     z, x = complex(int(t[0]), 2), torch.ones(2)
     return (
         x * z, z * x, x + z, z - x, x / z, x.double() * z, torch.arange(3) * z, of(t) * z, torch.mul(x, z), torch.tensor(z),
-        torch.tensor(z, dtype=torch.complex128), torch.as_tensor(z),
+        torch.tensor(z, dtype=torch.complex128), torch.as_tensor(z), torch.tensor([z, 1, 2j]),
     )  # fmt: skip
 
 

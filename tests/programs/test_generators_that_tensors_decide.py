@@ -387,3 +387,53 @@ def sent_to(t):
 def test_what_is_refused(program, says):
     with pytest.raises((dy2st.CaptureError, dy2st.DataDependentError), match=says):
         dy2st.to_static(program)(XS[0])
+
+
+def unpacked_too_short(t):
+    def g():
+        for v in t.tolist():
+            print("give", v)
+            if v > 0:
+                yield v
+
+    try:
+        a, b = g()
+    except ValueError as error:
+        return str(error)
+    return a, b
+
+
+def extends_a_list_until_it_raises(t):
+    def g():
+        for v in t.tolist():
+            if v < 0:
+                raise RuntimeError("negative")
+            if v > 1:
+                yield v
+
+    got = []
+    try:
+        got.extend(g())
+    except RuntimeError:
+        got.append("raised")
+    return got
+
+
+@pytest.mark.parametrize("program", [unpacked_too_short, extends_a_list_until_it_raises])
+def test_no_more_is_taken_than_is_asked_for(program):
+    agree(program, XS)
+
+
+def test_what_ends_an_iterator_in_a_generator_is_another_error():
+    def forward(t):
+        def g():
+            it = iter(t.tolist())
+            while True:
+                v = next(it)
+                if v > 2:
+                    yield v
+
+        return list(g())
+
+    with pytest.raises(dy2st.DataDependentError, match="a tensor decides about a statement with a yield inside"):
+        dy2st.to_static(forward)(XS[0])

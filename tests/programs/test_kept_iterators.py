@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import collections
+import copy
 import heapq
 import itertools
+import math
+import operator
 
+import numpy as np
 import pytest
 import torch
 
@@ -257,3 +261,93 @@ def test_what_is_gone_through_must_not_change_before_all_is_taken():
 
     with pytest.raises(dy2st.CaptureError, match="what an iterator goes over has changed"):
         dy2st.to_static(changes)(XS[1])
+
+
+def left_at_three(t):
+    it = iter(t.tolist())
+    for x in it:
+        if x >= 3:
+            break
+    return it
+
+
+class Holder:
+    """Its ``__iter__`` gives an iterator that it keeps."""
+
+    def __init__(self, it):
+        self.it = it
+
+    def __iter__(self):
+        return self.it
+
+
+def of_a_loop_around(t):
+    it, taken = iter(t.tolist()), []
+    for x in it:
+        for y in it:
+            if y == 0:
+                break
+        taken.append(x)
+    return taken
+
+
+def searched_in_a_loop_over_it(t):
+    it = iter(t.tolist())
+    return [(x, 0 in it) for x in it]
+
+
+def taken_at_once(t):
+    return list(itertools.product(left_at_three(t), [0, 1])), list(itertools.combinations(left_at_three(t), 2))
+
+
+def too_many_to_unpack(t):
+    it = left_at_three(t)
+    try:
+        a, b = it
+    except ValueError as error:
+        return str(error), list(it)
+    return a, b
+
+
+def in_pairs(t):
+    it = left_at_three(t)
+    return list(enumerate(zip(it, it)))
+
+
+def held(t):
+    holder, taken = Holder(iter(t.tolist())), []
+    for v in holder:
+        if v >= 3:
+            break
+    for v in holder:
+        taken.append(v)
+    return taken
+
+
+@pytest.mark.parametrize(
+    "program", [of_a_loop_around, searched_in_a_loop_over_it, taken_at_once, too_many_to_unpack, in_pairs, held]
+)
+def test_what_others_take_of_it(program):
+    agree(program, XS)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        math.prod, sum, lambda it: list(itertools.chain(it, [9])), lambda it: list(itertools.chain.from_iterable([it, [9]])),
+        lambda it: np.fromiter(it, int), lambda it: list(copy.copy(it)), operator.length_hint, lambda it: operator.countOf(it, 2),
+        lambda it: list(Holder(it)), lambda it: sum(Holder(it)), lambda it: next(iter(Holder(it)), "none"),
+        lambda it: collections.deque(it), set, lambda it: " ".join(map(str, it)), lambda it: dict(zip(it, it)), sorted, max,
+    ],
+)  # fmt: skip
+def test_nobody_finds_it_empty(use):
+    """Functions that know nothing of iterators of the program give what is left, or are refused."""
+
+    def forward(t):
+        return use(left_at_three(t))
+
+    try:
+        dy2st.to_static(forward)(XS[0])
+    except dy2st.CaptureError:
+        return
+    agree(forward, XS[:3])

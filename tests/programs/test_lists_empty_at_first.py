@@ -78,9 +78,27 @@ def all_ways_from_an_empty_list(t):
     return found
 
 
+def searched(t):
+    buckets = [[] for _ in range(10)]
+    for v in t.tolist():
+        buckets[v % 10].append(v)
+    count, place = buckets.count([]), buckets.index([])
+    buckets.remove([])
+    return count, place, [] in buckets, buckets
+
+
 @pytest.mark.parametrize(
     "program",
-    [sorted_by_digits, first_of_each, beside_other_things, two_deep, in_a_deque_too, taken_out_again, all_ways_from_an_empty_list],
+    [
+        searched,
+        sorted_by_digits,
+        first_of_each,
+        beside_other_things,
+        two_deep,
+        in_a_deque_too,
+        taken_out_again,
+        all_ways_from_an_empty_list,
+    ],
 )
 def test_lists_that_are_empty_at_first(program):
     agree(program, BUCKETS)

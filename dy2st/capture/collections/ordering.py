@@ -11,6 +11,8 @@ from dy2st.capture.branching import elements, keys, lookup, unions
 from dy2st.capture.branching.assertions import check
 from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.containers import lists
+from dy2st.capture.environment import written_out
+from dy2st.capture.iterables.generators import UserGenerator
 from dy2st.capture.looping import comprehensions, iteration
 from dy2st.capture.looping.truth import truth
 from dy2st.capture.operators import relations
@@ -133,13 +135,16 @@ def method(session: Session, target: list[Any], name: str, args: tuple[Any, ...]
     if name == "extend" and len(args) == 1:
         if isinstance(args[0], TaggedUnion):
             return session.over(args[0], lambda option: method(session, target, name, (option,), kwargs))
+        if isinstance(args[0], UserGenerator) and args[0].gives:
+            return session.call(written_out.extended, target, args[0])  # what it gives before it raises is put in
         args = (_with_known_end(session, args[0]),)
         if session.lists.of(args[0]) is not None:
             _known(session, target)
     handler = _COMPARING.get(name)
     is_known = session.lists.of(target) is None
     parts = (*storage.plain(target), *args)
-    if name in ("index", "count", "remove") and is_known and any(map(keys.has_union, parts)):
+    is_searched = name in ("index", "count", "remove") and is_known
+    if is_searched and any(keys.has_union(part) or session.lists.of(part) is not None for part in parts):
         return search(session, target, name, *args)
     runtime = not is_known or any(map(_is_runtime, parts))
     if handler is None or not (runtime or name == "sort"):

@@ -41,6 +41,22 @@ def list_text(items: Any, shown: Callable[[Any], str]) -> str:
     return "[" + ", ".join([shown(item) for item in items]) + "]"
 
 
+def first_items(values: Iterable[Any], count: int) -> list[Any]:
+    """Return the first items, or all if there are fewer."""
+    taken = []
+    for value in values:
+        taken.append(value)
+        if len(taken) == count:
+            break
+    return taken
+
+
+def extended(items: list[Any], values: Iterable[Any]) -> None:
+    """Do ``items.extend(values)``, one item after the other."""
+    for value in values:
+        items.append(value)
+
+
 def is_among(value: Any, iterator: Iterator[Any]) -> bool:
     """Return ``value in iterator``."""
     for item in iterator:  # noqa: SIM110 -- it is converted

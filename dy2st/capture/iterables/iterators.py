@@ -142,6 +142,8 @@ def step(iterator: Any) -> Any:
 
 def _next(iterator: Any, *default: Any) -> Any:
     session = current()
+    if session is not None and session.iterators.is_spent(iterator):
+        session.iterators.fail_spent(iterator)
     if session is not None and isinstance(iterator, dict_views.ITERATORS):
         _check_unchanged(session, iterator)
     if session is None or not session.iterators.older.runs_code(iterator):
@@ -167,6 +169,22 @@ def _check_unchanged(session: Session, iterator: Any) -> None:
                 session.here(),
                 fix="take the items before, or from a copy: iter(list(table))",
             )
+
+
+def check_asked(session: Session, iterator: Any) -> None:
+    """Check a value of which somebody asks how far it is, or makes another, where it is an iterator.
+
+    Raises:
+        Signal: a tensor has decided how many of its items have been taken.
+        CaptureError: the program knows how far it is.
+    """
+    session.iterators.check_left(iterator)
+    if isinstance(iterator, Stream):
+        raise errors.CaptureError(
+            "an iterator of which a tensor decides how far it is is copied, or asked for its length",
+            session.here(),
+            fix="collect what is left in a list: rest = list(iterator)",
+        )
 
 
 def copied(iterator: Any) -> Any:
@@ -234,7 +252,8 @@ def take(session: Session, iterator: Any) -> None:
         check_pure(session, iterator)
         check_own(session, iterator)
     session.iterators.older.check(iterator)
-    for one in (iterator, *sources(iterator)):
+    _note(session, iterator)
+    for one in sources(iterator):
         if not (isinstance(one, Stream) and one.resumes):
             _note(session, one)
 

@@ -38,6 +38,10 @@ _SIZED = (itertools.combinations, itertools.combinations_with_replacement, itert
 """What takes a number beside an iterable."""
 
 
+_EAGER = (itertools.product, *_SIZED)
+"""What takes all items of what it is given when it is made."""
+
+
 def at_once(session: Session, kind: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any] | None:
     """Return what makes the items of an iterator that has as many as only the program knows; ``None`` for any other.
 
@@ -51,7 +55,11 @@ def at_once(session: Session, kind: type, args: tuple[Any, ...], kwargs: dict[st
     """
     if kind.__module__ != "itertools":
         return None
+    for value in (*args, *kwargs.values()):
+        session.iterators.check_left(value)
     args = tuple(decided(session, value) for value in args)
+    if kind in _EAGER:
+        args = tuple(iteration.collected(value) if isinstance(value, Stream) and value.resumes else value for value in args)
     if kind is itertools.repeat:
         times = kwargs.get("times", args[1] if len(args) > 1 else None)
         given = args[0] if args else kwargs.get("object")

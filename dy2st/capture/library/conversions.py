@@ -14,6 +14,7 @@ import torch
 from dy2st.capture.attributes import attribute_tables
 from dy2st.capture.attributes.class_attributes import call_own
 from dy2st.capture.environment.users_code import as_written, is_users_function
+from dy2st.capture.iterables import iterators
 from dy2st.capture.library.registry import handles
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session
@@ -74,5 +75,6 @@ def _dir(session: Session, value: Any) -> Any:
 def _length_hint(session: Session, value: Any, default: int = 0) -> Any:
     if hasattr(type(value), "__len__"):
         return session.call(len, value)
+    iterators.check_asked(session, value)
     result = given(session, value, ("__length_hint__",), (object,), "")
     return operator.length_hint(value, default) if result is NOTHING else default if result is NotImplemented else result

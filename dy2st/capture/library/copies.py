@@ -21,6 +21,7 @@ from dy2st.capture.attributes.attributes import attr
 from dy2st.capture.branching import tensor_keys
 from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.environment.sources import Source
+from dy2st.capture.iterables import iterators
 from dy2st.capture.library import tensor_copies
 from dy2st.capture.library.registry import handles
 from dy2st.capture.looping import comprehensions, iteration, zipped
@@ -46,6 +47,7 @@ _OWN_WAYS = ("__deepcopy__", "__reduce_ex__", "__reduce__", "__getstate__", "__s
 def _copy(session: Session, value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return tensor_copies.shallow(session, value)
+    iterators.check_asked(session, value)
     access.look_into(session, value)
     if cells.holds(value):
         value = cells.as_read(session, value)
@@ -66,6 +68,7 @@ def _copy(session: Session, value: Any) -> Any:
 
 @handles(copy.deepcopy, takes_unions=True)
 def _deepcopy(session: Session, value: Any, memo: Any = None) -> Any:
+    iterators.check_asked(session, value)
     access.look_into(session, value)
     if isinstance(memo, tensor_copies.Memo):
         return memo.copied(value)

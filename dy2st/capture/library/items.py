@@ -21,6 +21,7 @@ from dy2st.capture.collections import ordering
 from dy2st.capture.containers import lists, tuples, wide_dicts
 from dy2st.capture.containers.iterables import Columns, RuntimeIterable, Stream
 from dy2st.capture.environment import written_out
+from dy2st.capture.environment.users_code import has_own
 from dy2st.capture.iterables import iterators, runtime_iterables, watching
 from dy2st.capture.iterables.generators import UserGenerator
 from dy2st.capture.library.registry import Handler, handles
@@ -241,7 +242,8 @@ def _iter(session: Session, value: Any, *sentinel: Any) -> Any:
     value = _shown_by_program(session, value)
     runtime = runtime_iterables.as_runtime(value)
     if runtime is None:
-        if session.iterators.is_of_program() and not isinstance(value, Iterator):
+        by_user = has_own(value, "__iter__") and not isinstance(value, torch.Tensor)
+        if session.iterators.is_of_program() and not isinstance(value, Iterator) and not by_user:
             runtime = zipped.positions_of(session, value)
             return runtime_iterables.iterator_of(_kind_of_iterator(value), runtime)
         is_in_block = session.blocks.nesting > 1 and type(value) in (list, tuple)

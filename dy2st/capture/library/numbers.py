@@ -19,10 +19,8 @@ from dy2st.capture.branching import keys, optional, tensor_keys
 from dy2st.capture.branching.assertions import check
 from dy2st.capture.containers import complex_numbers, lists
 from dy2st.capture.containers.complex_numbers import RuntimeComplex
-from dy2st.capture.containers.iterables import Stream
 from dy2st.capture.containers.ranges import RuntimeRange
 from dy2st.capture.environment.users_code import has_own, is_users_function
-from dy2st.capture.iterables import runtime_iterables
 from dy2st.capture.library.conversions import NOTHING, given, given_integer
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.looping import comprehensions, iteration
@@ -313,9 +311,9 @@ def is_known(numbers: Any) -> bool:
 
 @handles(math.prod)
 def _prod(session: Session, values: Any, *, start: Any = 1) -> Any:
-    if runtime_iterables.as_runtime(values) is not None or isinstance(values, Stream):
+    if iteration.is_of_runtime_length(values):
         return session.call(functools.reduce, operator.mul, values, start)
-    return functools.reduce(operator.mul, values, start)
+    return functools.reduce(operator.mul, iteration.iterated(values), start)
 
 
 _OF_FLOATS = ("mean", "fmean", "geometric_mean", "harmonic_mean", "stdev", "pstdev", "variance", "pvariance", "median_grouped")

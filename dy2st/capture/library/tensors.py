@@ -52,6 +52,9 @@ def _pad_sequence(
 
 @handles(torch.tensor)
 def _tensor(session: Session, data: Any, *, requires_grad: bool = False, **kwargs: Any) -> Any:
+    if isinstance(data, (list, tuple)) and any(isinstance(part, RuntimeComplex) for part in data):
+        numbers = [complex_numbers.made(session, part) for part in data]
+        return torch.stack([complex_numbers.as_tensor(session, part, **kwargs) for part in numbers]).requires_grad_(requires_grad)
     if isinstance(data, RuntimeComplex):
         return complex_numbers.as_tensor(session, data, **kwargs).requires_grad_(requires_grad)
     known = _of_program(session, data) if kwargs.keys() <= {"dtype", "device"} else None

@@ -14,6 +14,7 @@ from dy2st.capture.branching.assertions import check
 from dy2st.capture.containers import lists
 from dy2st.capture.containers.iterables import Columns, RuntimeIterable, Stream
 from dy2st.capture.containers.ranges import RuntimeRange
+from dy2st.capture.environment import written_out
 from dy2st.capture.environment.users_code import has_own
 from dy2st.capture.iterables.generators import UserGenerator
 from dy2st.capture.iterables.iterators import over
@@ -44,9 +45,7 @@ def expanded(session: Session, value: Any, pattern: Pattern) -> Any:
         value = _keys(session, value)
     if isinstance(value, Columns):
         value = _columns(session, value, pattern)
-    is_given = isinstance(value, UserGenerator) and value.gives
-    if is_given or isinstance(value, (Stream, RuntimeIterable, RuntimeRange, optional.RuntimeView, TaggedUnion)):
-        value = iteration.collected(value)
+    value = _taken(session, value, pattern)
     if isinstance(value, torch.Tensor) and value.dim() and not isinstance(value.shape[0], int) and STAR not in pattern:
         value = _rows(session, value, len(pattern))
     known = session.lists.of(contents(value))
@@ -61,6 +60,16 @@ def expanded(session: Session, value: Any, pattern: Pattern) -> Any:
         if -len(results) <= position < len(results):
             results[position] = expanded(session, results[position], inner)
     return results
+
+
+def _taken(session: Session, value: Any, pattern: tuple[Any, ...]) -> Any:
+    """Return a list of what is to be taken apart, where the program steps through it; anything else as it is."""
+    is_kept = (isinstance(value, UserGenerator) and value.gives) or (isinstance(value, Stream) and value.resumes)
+    if is_kept and STAR not in pattern:  # Python asks for one item more, to see that there is none
+        return session.call(written_out.first_items, value, len(pattern) + 1)
+    if is_kept or isinstance(value, (Stream, RuntimeIterable, RuntimeRange, optional.RuntimeView, TaggedUnion)):
+        return iteration.collected(value)
+    return value
 
 
 def _access_path_of(pattern: Pattern) -> Pattern:

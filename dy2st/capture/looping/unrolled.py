@@ -166,8 +166,9 @@ def _iterations(session: Session, rest: Rest, item: Any, body: Any, live: Sequen
         iterations += 1
         if iterations > _UNROLL_LIMIT and not isinstance(rest.iterable, collections.abc.Sized):
             raise _endless(session)
-    if isinstance(rest.iterable, collections.abc.Iterator):
-        session.iterators.spend(rest.iterable)
+    for iterator in (rest.iterable, rest.iterator):  # which the `__iter__` of the user's may have given
+        if isinstance(iterator, collections.abc.Iterator):
+            session.iterators.spend(iterator)
     session.site("for", "unrolled", f"{iterations - 1} iterations; each is skipped once the loop has been left")
     rests.go_on(session, ())
 

@@ -151,7 +151,12 @@ class _Part:
 
     def more(self, k: Any, before: int | None = None) -> Any:
         """Tell whether there is an item for a step."""
-        return self._position(k) + (self._before if before is None else before) < self.items.length()
+        before = self._before if before is None else before
+        if self.items.more is None:
+            return self._position(k) + before < self.items.length()
+        if before:
+            raise self._session.iterators.spent_error()
+        return self.items.more(self._position(k))
 
     def take(self, k: Any) -> Any:
         """Return the item for a step."""
@@ -353,7 +358,7 @@ def _lose(parts: Sequence[_Part], number: int, k: Any) -> None:
         return
 
     def lost() -> None:
-        part.lose(k)
+        part.lose(k) if part.items.more is None else part.take(k)
         _lose(parts, number + 1, k)
 
     going = part.more(k, 0)

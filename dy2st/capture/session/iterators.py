@@ -99,6 +99,17 @@ class Iterators:
         """Raise what is to be raised where an iterator is used from which a tensor decides how many items have been taken."""
         self.require(iterator, self.spent_error())
 
+    def check_left(self, value: Any) -> None:
+        """Check what goes to a function that takes the items of iterators, and knows nothing of those of the program.
+
+        Raises:
+            Signal: a tensor has decided how many items of one have been taken.
+            CaptureError: it is one of the program, or is none that can be.
+        """
+        for one in (*(value if type(value) in (list, tuple) else ()), value):
+            if isinstance(one, Iterator) and any(map(self.is_spent, (one, *sources(one)))):
+                self.fail_spent(one)
+
     def spent_error(self) -> CaptureError:
         """Return the error for the use of such an iterator."""
         return CaptureError(

@@ -58,6 +58,7 @@ def call_plain(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
     if not session.blocks.at_root:
         iterators.check_own(session, function, *args, *kwargs.values())
     for value in (*args, *kwargs.values()):
+        session.iterators.check_left(value)
         session.tracker.step_at_capture(value)
         if isinstance(value, spreading.Rest):
             raise spreading.refused(session, function)
