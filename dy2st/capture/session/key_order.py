@@ -24,10 +24,10 @@ from dy2st import errors
 from dy2st.capture.values import storage
 from dy2st.capture.values.signals import NeedsRanks
 from dy2st.capture.values.symbolic import Choosing, Order, TaggedUnion, Undefined, may_be_undefined, same_keys
+from dy2st.capture.writes.known_orders import Before, KnownOrders
 from dy2st.capture.writes.orders import (
     FEW,
     MOVED,
-    Known,
     completed,
     each,
     in_order,
@@ -105,7 +105,7 @@ class KeyOrders:
     """The orders of the keys of dicts in one capture."""
 
     def __init__(self) -> None:
-        self._known: Known = {}
+        self._known = KnownOrders()
         self.are_ranked = False
         """Whether orders are told by ranks."""
         self.asked: set[tuple[Any, ...]] = set()
@@ -118,13 +118,13 @@ class KeyOrders:
         self._attributes: dict[int, tuple[dict[Any, Any], Any, list[Any]]] = {}
         """Dicts with the attributes of objects that were written, the objects, and the attributes that these had before."""
 
-    def mark(self) -> Known:
-        """Return what is known now, for :meth:`undo`."""
-        return self._known.copy()
+    def mark(self) -> int:
+        """Return a mark for :meth:`undo`."""
+        return self._known.mark()
 
-    def undo(self, mark: Known, is_new: Callable[[Any], bool]) -> None:
+    def undo(self, mark: int, is_new: Callable[[Any], bool]) -> None:
         """Go back to what was known of dicts that are not new."""
-        self._known = {**mark, **{number: known for number, known in self._known.items() if is_new(self._owner(known[0]))}}
+        self._known.undo(mark, lambda table: is_new(self._owner(table)))
 
     def _owner(self, table: Any) -> Any:
         """Return the object whose attributes are in a dict; of any other, itself."""
@@ -185,7 +185,8 @@ class KeyOrders:
 
     def tables(self) -> list[dict[Any, Any]]:
         """Return the dicts of which the keys are in another order than those of the Python object, or than they were at first."""
-        known = {id(table): table for table, _ in (*self._known.values(), *self._first.values()) if not self._is_of_object(table)}
+        tables = (*self._known.tables(), *(table for table, _ in self._first.values()))
+        known = {id(table): table for table in tables if not self._is_of_object(table)}
         return [table for table in known.values() if self.is_reordered(table)]
 
     def now(self, table: dict[Any, Any]) -> Any:
@@ -200,7 +201,7 @@ class KeyOrders:
         """Tell whether a dict is known to have the attributes of an object."""
         return id(table) in self._attributes
 
-    def _order_of_attributes(self, table: dict[Any, Any], known: Known, names: Sequence[Any]) -> Any:
+    def _order_of_attributes(self, table: dict[Any, Any], known: KnownOrders | Before, names: Sequence[Any]) -> Any:
         order = known.get(id(table), (None, None))[1]
         return completed(self._first_order(table, names) if order is None else order, names)
 
@@ -215,7 +216,7 @@ class KeyOrders:
         self.changes += 1
         if self.are_ranked and isinstance(order, TaggedUnion) and not self._is_of_object(table):
             order = Order(None)  # the ranks tell
-        self._known[id(table)] = table, order
+        self._known.put(id(table), (table, order))
 
     def ranks_now(self, table: dict[Any, Any]) -> Ranks:
         """Return the ranks of a dict's keys."""
@@ -224,7 +225,7 @@ class KeyOrders:
 
     def put_ranks(self, table: dict[Any, Any], ranks: Ranks) -> None:
         """From now on the keys of a dict have these ranks."""
-        self._known[_ranks_of(table)] = table, ranks
+        self._known.put(_ranks_of(table), (table, ranks))
 
     def _has_ranks(self, table: Any) -> bool:
         return self.are_ranked and not self._is_of_object(table)
@@ -233,7 +234,7 @@ class KeyOrders:
         """Return a copy of a dict has its keys in the same order; gives the copy."""
         order = self.of(table)
         if order is not None:
-            self.put(value, self._known[id(table)][1])
+            self.put(value, self._known.get(id(table))[1])
         if self._has_ranks(table) and _ranks_of(table) in self._known:
             self.put_ranks(value, self.ranks_now(table))
         return value
@@ -320,9 +321,9 @@ class KeyOrders:
     def removed(self, table: dict[Any, Any], key: Any) -> None:
         """Note that a key is taken out: if it comes back, it comes last."""
         if id(table) in self._known:
-            self.put(table, each(self._known[id(table)][1], lambda order: order.without(key)))
+            self.put(table, each(self._known.get(id(table))[1], lambda order: order.without(key)))
         if _ranks_of(table) in self._known:
-            self.put_ranks(table, self._known[_ranks_of(table)][1].without(key))
+            self.put_ranks(table, self._known.get(_ranks_of(table))[1].without(key))
 
     def moved(self, table: dict[Any, Any], key: Any, last: bool = True) -> None:
         """Note that a key that is there becomes the last or first one."""
@@ -367,43 +368,43 @@ class KeyOrders:
         return is_plain and loop is not None and all(self._together.get(id(table[one]), (None, None))[1] is loop for one in later)
 
     def writes(
-        self, mark: Known, writes: Mapping[tuple[Any, ...], Write], undo_log: UndoLog, is_new: Callable[[Any], bool]
+        self, mark: int, writes: Mapping[tuple[Any, ...], Write], undo_log: UndoLog, is_new: Callable[[Any], bool]
     ) -> dict[tuple[Any, ...], Write]:
         """Return what a block has written, of dicts item by item, with the orders that it leaves where that is another."""
         places = [entry.place for entry in undo_log.entries.values()]
         tables = {id(place.owner): place.owner for place in places if isinstance(place, (ItemPlace, ContentsPlace))}
-        changed = [table for number, (table, order) in self._known.items() if mark.get(number, (None, None))[1] is not order]
-        tables |= {id(table): table for table in changed}
+        before = self._known.at(mark)
+        tables |= {id(table): table for table in before.changed()}
         results = dict(writes)
         owners = {id(place.owner) for place in places if isinstance(place, AttributePlace)}
         tables |= {number: table for number, (table, owner, _) in self._attributes.items() if id(owner) in owners}
         for table in tables.values():
             if isinstance(table, dict) and not storage.is_namespace(table) and not is_new(self._owner(table)):
-                for place, was, now in self._changes(table, mark, writes, undo_log):
+                for place, was, now in self._changes(table, before, writes, undo_log):
                     results[place.key] = Write(cast(Place, place), was, now)
         return results
 
     def _changes(
-        self, table: dict[Any, Any], mark: Known, writes: Mapping[tuple[Any, ...], Write], undo_log: UndoLog
+        self, table: dict[Any, Any], known: Before, writes: Mapping[tuple[Any, ...], Write], undo_log: UndoLog
     ) -> list[tuple[OrderPlace | RankPlace, Any, Any]]:
         """Return the places in which the order of a dict differs from what a block has found, with what there was and is."""
-        old, new = self._old(table, mark, writes, undo_log), self.now(table)
+        old, new = self._old(table, known, writes, undo_log), self.now(table)
         results: list[tuple[OrderPlace | RankPlace, Any, Any]] = [] if same(old, new) else [(OrderPlace(self, table), old, new)]
         if self._has_ranks(table):
             whole = undo_log.contents_before(table)
-            before = order_before(table, _ranks_in(mark, table), writes, whole)
+            before = order_before(table, _ranks_in(known, table), writes, whole)
             ranks = changes(before, self.ranks_now(table)).items()
             results += [(RankPlace(self, table, key), *pair) for key, pair in ranks]
         return results
 
-    def _old(self, table: dict[Any, Any], mark: Known, writes: Mapping[tuple[Any, ...], Write], undo_log: UndoLog) -> Any:
+    def _old(self, table: dict[Any, Any], known: Before, writes: Mapping[tuple[Any, ...], Write], undo_log: UndoLog) -> Any:
         """Return the order that a block has found."""
         if not self._is_of_object(table):
-            return order_before(table, mark.get(id(table), (None, None))[1], writes, undo_log.contents_before(table))
+            return order_before(table, known.get(id(table), (None, None))[1], writes, undo_log.contents_before(table))
         owner = self._owner(table)
         names = undo_log.names_before(owner) or storage.names(owner)
         before = next((names for one, names in zip(storage.tables(owner), names) if one is table), ())
-        return self._order_of_attributes(table, mark, before)
+        return self._order_of_attributes(table, known, before)
 
     def ordered(self, session: Asking, table: Any, use: Callable[[Any], Any]) -> Any:
         """Do something with a dict, once for each order that its keys may have."""
@@ -505,7 +506,7 @@ def _ranks(table: Any, order: Order | None) -> Mapping[Any, int]:
     return Ranks.begun(storage.keys_of(table) if order is None else in_order(table, order)).of
 
 
-def _ranks_in(known: Known, table: Any) -> Ranks:
+def _ranks_in(known: KnownOrders | Before, table: Any) -> Ranks:
     ranks: Ranks = known.get(_ranks_of(table), (None, Ranks.begun(())))[1]
     return ranks
 

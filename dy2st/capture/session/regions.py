@@ -28,7 +28,7 @@ class Region:
         undo_log: what was written since the region began.
         facts: what was known about sizes when it began.
         may_alias: how many changes had told of other objects when it began.
-        orders: what was known about the order of dicts' keys when it began.
+        orders: a mark of what was known about the order of dicts' keys when it began.
         repeats: whether it is the body of a loop; what an iteration makes is gone at its end, but an object made in a branch
             may be used after.
         lists: identities of the lists that became lists of the program in it.
@@ -42,7 +42,7 @@ class Region:
     undo_log: UndoLog
     facts: Facts
     may_alias: int
-    orders: dict[int, Any]
+    orders: int
     repeats: bool
     lists: list[int] = dataclasses.field(default_factory=list)
     iterators: list[Any] = dataclasses.field(default_factory=list)

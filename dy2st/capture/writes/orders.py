@@ -14,12 +14,6 @@ from dy2st.capture.writes.places import ItemPlace
 from dy2st.capture.writes.ranks import Ranks
 from dy2st.capture.writes.undo_log import Write
 
-Known = dict[Any, tuple[dict[Any, Any], Any]]
-"""Dicts whose keys may be in another order than those of the Python object, with that order: one, or a tagged union; and others,
-whose keys have ranks, with these.
-"""
-
-
 MOVED: Any = type("Moved", (), {"__repr__": lambda self: "<moved>"})()
 """Stands in the order of an object's attributes before those that the call has put in, be it again or for the first time."""
 
