@@ -351,3 +351,93 @@ def test_nobody_finds_it_empty(use):
     except dy2st.CaptureError:
         return
     agree(forward, XS[:3])
+
+
+def longest(t):
+    taken = []
+    for a, b in itertools.zip_longest(t.tolist(), [1]):
+        if a > 4:
+            break
+        taken.append((a, b))
+    return taken
+
+
+def counted_and_left(t):
+    it = iter(t.tolist())
+    for k, x in enumerate(it):
+        if x >= 3:
+            break
+    return k, list(it)
+
+
+def counted_in_a_counted_loop(t):
+    it, taken = iter(t.tolist()), []
+    for _, x in enumerate(it):
+        for _, y in enumerate(it):
+            if y == 0:
+                break
+        taken.append(x)
+    return taken
+
+
+def first_four(t):
+    it = iter(t.tolist())
+    for v in itertools.islice(it, 4):
+        if v > 2:
+            break
+    return list(it)
+
+
+def characters_unpacked(t):
+    text = str(abs(int(t[0])) + 10)
+    a, b = text
+    c, *d = text + "!"
+    return a, b, c, d
+
+
+def a_list_that_reads_itself(t):
+    items, more = t.tolist(), []
+    items.extend(len(items) for v in t.tolist() if v > 2)
+    items += (items[-1] + v for v in t.tolist() if v > 1)
+    try:
+        more.extend(12 // v for v in t.tolist())
+    except ZeroDivisionError:
+        more.append("zero")
+    return items, more
+
+
+@pytest.mark.parametrize(
+    "program", [longest, counted_and_left, counted_in_a_counted_loop, first_four, characters_unpacked, a_list_that_reads_itself]
+)
+def test_steps_taken_one_by_one(program):
+    agree(program, XS)
+
+
+def through(it):
+    for v in it:
+        yield v
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        through, itertools.accumulate, lambda it: itertools.chain(it, [9]), lambda it: (abs(b) for _, b in zip("abcdef", map(abs, it))),
+        lambda it: map(max, zip(map(abs, it), it)), lambda it: itertools.starmap(max, zip(it, it)), lambda it: itertools.tee(it)[0],
+        lambda it: filter(None, it), lambda it: (b for _, b in enumerate(map(abs, it))), lambda it: itertools.takewhile(bool, it),
+    ],
+)  # fmt: skip
+def test_what_a_loop_over_something_around_it_leaves(wrapped):
+    """It is what eager leaves, or the use of it is refused."""
+
+    def forward(t):
+        it = iter(t.tolist())
+        for v in wrapped(it):
+            if v > 2:
+                break
+        return list(it)
+
+    try:
+        dy2st.to_static(forward)(XS[0])
+    except dy2st.CaptureError:
+        return
+    agree(forward, XS[:4])

@@ -328,8 +328,11 @@ class Joiner:
     def _kind(self, a: Any, b: Any, single: tuple[type, ...]) -> value_types.Type:
         first, second = (None if value is ABSENT else lattice.type_of(value, self._is_older) for value in (a, b))
         if first is None or second is None:
-            return second if first is None else first  # type: ignore[return-value]  # one of them gets there
-        return lattice.join(first, second, single)
+            kind = second if first is None else first  # one of them gets there
+            return lattice.of_one_way(kind, self.session.shapes.is_size)  # type: ignore[arg-type]
+        kind = lattice.join(first, second, single)
+        is_of_one = first != second and isinstance(kind, (value_types.TaggedUnionType, value_types.ListType))
+        return lattice.of_one_way(kind, self.session.shapes.is_size) if is_of_one else kind
 
     def _is_older(self, container: Any) -> bool:
         return id(container) in self._kept or self.session.ownership.is_older(container, self._start)

@@ -22,6 +22,7 @@ class RuntimeIterable(AbstractIterator, example=iter(())):
         what: in words.
         end: called with the position at which a loop has run out of items, if there is something to do then.
         more: tells whether there is an item at a position, where the length does not.
+        parts: the iterators that it takes items from, which others may take from too.
         reached: keeps the position that has been reached, where another loop may go on from there: under ``"position"``.
     """
 
@@ -31,6 +32,7 @@ class RuntimeIterable(AbstractIterator, example=iter(())):
     end: Callable[[Any], None] | None = None
     more: Callable[[Any], Any] | None = None
     reached: dict[str, Any] | None = None
+    parts: tuple[Any, ...] = ()
 
     def __iter__(self) -> Iterator[Any]:
         session = need()
@@ -94,8 +96,8 @@ class Stream(AbstractIterator, example=iter(())):
             self.source = dataclasses.replace(source, reached=reached)
 
     def taken_from(self) -> tuple[Any, ...]:
-        """Return its source, where that is an iterator."""
-        return () if isinstance(self.source, RuntimeIterable) else (self.source,)
+        """Return its source, where that is an iterator, or what that takes from."""
+        return self.source.parts if isinstance(self.source, RuntimeIterable) else (self.source,)
 
     def consume(self) -> Any:
         """Return the source, for a loop that goes through all of it.

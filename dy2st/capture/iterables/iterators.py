@@ -74,7 +74,7 @@ def opened(iterable: Any) -> Any:
     if _written_by_user(iterable, "__iter__") is None or optional.is_open(iterable, "__iter__"):
         return iterable
     iterator = started(iterable)
-    return iterator if isinstance(iterator, (TaggedUnion, RuntimeIterable, Stream)) else _steps(iterator)
+    return iterator if isinstance(iterator, (TaggedUnion, RuntimeIterable, Stream)) else steps(iterator)
 
 
 def over(iterable: Any, refusal: str = "'{}' object is not iterable") -> Any:
@@ -98,14 +98,14 @@ def over(iterable: Any, refusal: str = "'{}' object is not iterable") -> Any:
         return iterable.unbind(0)
     if isinstance(iterable, collections.abc.Iterator) and not is_written_by_user(iterable):
         take(need(), iterable)
-        return _steps(iterable) if session.iterators.older.runs_code(iterable) else iterable
+        return steps(iterable) if session.iterators.older.runs_code(iterable) else iterable
     by_user = [name for name in ("__iter__", "__next__", "__getitem__") if _written_by_user(iterable, name) is not None]
     if not by_user:
         return iterable
     iterator = started(iterable)
     if isinstance(iterator, TaggedUnion):
         return session.over(iterator, lambda option: _in_tuple(option, refusal))
-    return _steps(iterator)
+    return steps(iterator)
 
 
 def _in_tuple(option: Any, refusal: str) -> Any:
@@ -115,15 +115,23 @@ def _in_tuple(option: Any, refusal: str) -> Any:
     return need().call(tuple, option)
 
 
-def _steps(iterator: Any) -> Iterator[Any]:
+def steps(iterator: Any) -> Iterator[Any]:
+    """Yield what an iterator gives, step by step."""
     while (item := step(iterator)) is not END:
         yield item
 
 
-def step(iterator: Any) -> Any:
-    """Return ``next(iterator)``, or :data:`END`."""
+def step(iterator: Any, is_alone: bool = False) -> Any:
+    """Return ``next(iterator)``, or :data:`END`.
+
+    Args:
+        iterator: what gives the item.
+        is_alone: whether nobody else takes from it from now on: each step may be in another block than the one before.
+    """
     own = _written_by_user(iterator, "__next__")
     if own is None:
+        if not is_alone:
+            _note_step(iterator)
         item = _next(iterator, END)
         for part in item if isinstance(item, tuple) else (item,):
             if isinstance(part, Stale):
@@ -140,10 +148,18 @@ def step(iterator: Any) -> Any:
         return END
 
 
+def _note_step(iterator: Any) -> None:
+    """Note which block takes a step of an iterator that is kept."""
+    session = current()
+    if session is None or not session.iterators.made:
+        return
+    for one in (iterator, *sources(iterator)):
+        if id(one) in session.iterators.made and not isinstance(one, Stream):
+            _note(session, one)
+
+
 def _next(iterator: Any, *default: Any) -> Any:
     session = current()
-    if session is not None and session.iterators.is_spent(iterator):
-        session.iterators.fail_spent(iterator)
     if session is not None and isinstance(iterator, dict_views.ITERATORS):
         _check_unchanged(session, iterator)
     if session is None or not session.iterators.older.runs_code(iterator):

@@ -107,7 +107,8 @@ def _references_of_loop() -> int:
 def _enumerated(counted: Any) -> Any:
     """Return what stands for an ``enumerate`` of a list that has given nothing yet; any other as it is."""
     iterator = next((part for part in gc.get_referents(counted) if type(part) is _LIST_ITERATOR), None)
-    if iterator is None:
+    session = current()
+    if iterator is None or (session is not None and id(iterator) in session.iterators.made):  # which others may take from
         return counted
     state = iterator.__reduce__()
     items: Any = state[1][0]

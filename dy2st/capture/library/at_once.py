@@ -20,6 +20,7 @@ from dy2st.capture.library import steps_written_out
 from dy2st.capture.library.registry import handles
 from dy2st.capture.looping import iteration, zipped
 from dy2st.capture.operators.relations import is_followed
+from dy2st.capture.session.iterators import sources
 from dy2st.capture.session.session import Session
 from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS
@@ -111,7 +112,10 @@ def _check_ends(session: Session, kind: type, args: tuple[Any, ...]) -> None:
 def _tee(session: Session, iterable: Any, n: int = 2) -> Any:
     iterable = decided(session, iterable)
     if not has_any_length(iterable):
-        return itertools.tee(iterators.over(iterable), n)
+        result = itertools.tee(iterators.over(iterable), n)
+        if id(iterable) in session.iterators.made:
+            session.iterators.spend(iterable)  # what is left in it depends on what is taken from these
+        return result
     items = iteration.collected(iterable)
     return tuple(session.call(iter, items) for _ in range(n))
 
@@ -132,6 +136,8 @@ def _one_after_the_other(session: Session, many: Iterator[Any]) -> Iterator[Any]
 def decided(session: Session, value: Any) -> Any:
     """Return a list of the keys of a dict, or of what a view or set gives, of which a tensor decides what is there."""
     shown = watching.shown_table(session, value)
+    for one in sources(value) if isinstance(value, Stream) else ():  # all items are taken, whatever is asked for
+        session.iterators.spend(one, alone=True)
     is_open = isinstance(value, optional.RuntimeView) or (shown is not None and optional.is_unsure(session, shown[0]))
     return iteration.collected(value) if is_open else value
 

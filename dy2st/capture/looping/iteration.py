@@ -275,7 +275,9 @@ def iterated(value: Any) -> Any:
         value = collected(value)
     runtime = as_runtime(value)
     if runtime is None:
-        return over(value)
+        items = over(value)
+        is_kept = session.iterators.running and id(items) in session.iterators.made
+        return iterators.steps(items) if is_kept else items  # the code of a generator takes each step where somebody asks for it
     for generator in session.iterators.running[-1:]:
         generator.ask_to_give()
     return iter(runtime)

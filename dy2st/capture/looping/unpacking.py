@@ -67,7 +67,7 @@ def _taken(session: Session, value: Any, pattern: tuple[Any, ...]) -> Any:
     is_kept = (isinstance(value, UserGenerator) and value.gives) or (isinstance(value, Stream) and value.resumes)
     if is_kept and STAR not in pattern:  # Python asks for one item more, to see that there is none
         return session.call(written_out.first_items, value, len(pattern) + 1)
-    if is_kept or isinstance(value, (Stream, RuntimeIterable, RuntimeRange, optional.RuntimeView, TaggedUnion)):
+    if is_kept or isinstance(value, (Text, Stream, RuntimeIterable, RuntimeRange, optional.RuntimeView, TaggedUnion)):
         return iteration.collected(value)
     return value
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import collections.abc
 import dataclasses
+import gc
 import itertools
 import operator
 import sys
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,6 +23,7 @@ from dy2st.capture.looping import stepping
 from dy2st.capture.looping.loop import try_loop
 from dy2st.capture.looping.positions import capture_positions, nothing
 from dy2st.capture.raising import rests
+from dy2st.capture.session.iterators import sources
 from dy2st.capture.session.session import Session, need
 from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.writes.places import Around, Place
@@ -121,6 +124,8 @@ class Rest:
 
 def capture_rest(session: Session, rest: Rest, body: Any, live: Sequence[str], test: Any) -> None:
     iterators.check_own(session, rest.iterator)
+    for source in _sources(rest.iterator):  # an iterator lets go of those that it takes from when it ends
+        session.iterators.spend(source, alone=True)
     items = rest.positions()
     cells = session.frames.cells_of(body, test)
     if items is not None and try_loop(session, cells, lambda: capture_positions(session, items, body, live, test, 0)):
@@ -136,8 +141,24 @@ def capture_rest(session: Session, rest: Rest, body: Any, live: Sequence[str], t
     _skip_iterations(session, rest, body, live, test)
 
 
+def _sources(iterator: Any) -> list[Any]:
+    """Return the iterators that an iterator takes from; a generator of this package goes through what it holds."""
+    held = gc.get_referents(iterator) if isinstance(iterator, types.GeneratorType) else []
+    parts = [part for part in held if isinstance(part, collections.abc.Iterator)]
+    return [*sources(iterator), *parts, *(one for part in parts for one in sources(part))]
+
+
 def _taken(session: Session, iterator: Any) -> list[Any]:
-    """Return the items that a generator still has."""
+    """Return the items that a generator still has; so it has used up what it takes them from."""
+    region = session.blocks.region
+    before = len(region.iterators)
+    items = _all_taken(session, iterator)
+    for one in region.iterators[before:]:
+        session.iterators.spend(one)
+    return items
+
+
+def _all_taken(session: Session, iterator: Any) -> list[Any]:
     if not isinstance(iterator, UserGenerator):
         return at_most(session, iterator)
     return ahead.taken(session, iterator, lambda: iterators.quietly(session, iterator, lambda: at_most(session, iterator)))
@@ -246,7 +267,7 @@ class _Iteration(Around):
             raise self._error
         if self.item is _UNTAKEN:
             try:
-                self.item = iterators.quietly(need(), self.iterator, lambda: iterators.step(self.iterator))
+                self.item = iterators.quietly(need(), self.iterator, lambda: iterators.step(self.iterator, is_alone=True))
             except Exception as error:
                 self.item, self._error = iterators.END, error  # there is no further item on any way
                 raise

@@ -94,7 +94,8 @@ def zip_(*iterables: Any, strict: bool = False) -> Any:
         return tuple(part.take(k) for part in parts)
 
     if any(part.is_shared for part in parts):
-        items = RuntimeIterable(length, items_at, "zip", functools.partial(_lose, parts, 0), more=more)
+        shared = tuple(iterable for iterable, part in zip(iterables, parts) if part.is_shared)
+        items = RuntimeIterable(length, items_at, "zip", functools.partial(_lose, parts, 0), more=more, parts=shared)
     else:
         ends = functools.partial(_check_lengths, session, [part.items for part in parts]) if strict else None
         items = RuntimeIterable(length, items_at, "zip", ends)
@@ -111,7 +112,8 @@ def mapped(session: Session, kind: type, function: Callable[..., Any], *iterable
         iterables: on a line whose iterators are those of the program.
     """
     steps = zip_(*iterables).source
-    items = RuntimeIterable(steps.length, lambda k: function(*steps.at(k)), kind.__name__, steps.end, more=steps.more)
+    at: Callable[[Any], Any] = lambda k: function(*steps.at(k))  # noqa: E731
+    items = RuntimeIterable(steps.length, at, kind.__name__, steps.end, more=steps.more, parts=steps.parts)
     return iterator_of(kind, items)
 
 

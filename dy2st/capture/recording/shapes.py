@@ -17,7 +17,7 @@ import torch
 import torch.fx.experimental.validator  # half a second that the first capture would spend
 from torch._guards import SLoc
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
-from torch.utils._sympy.functions import Min, Mod, PythonMod
+from torch.utils._sympy.functions import FloorDiv, Min, Mod, PythonMod
 
 from dy2st.capture.writes.shape_facts import ForgettingShapes
 
@@ -218,6 +218,10 @@ class CaptureShapes(ForgettingShapes):
         if isinstance(test, torch.SymBool) and isinstance(number, (torch.SymInt, torch.SymBool)) and None not in ways:
             (symbol,) = number.node.expr.free_symbols
             self._chosen[symbol] = test.node.expr, *ways
+
+    def is_size(self, number: sympy.Basic) -> bool:
+        """Tell whether a number is there, and not negative, whatever the numbers are that it is computed of."""
+        return not number.has(FloorDiv, Mod, PythonMod) and self._known(number >= 0) is True
 
     def one_of(self, number: Any, *values: Any) -> None:
         """Remember which a number may be, if that is known of each of some: ints, and numbers of which it is known."""

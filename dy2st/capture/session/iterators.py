@@ -150,13 +150,32 @@ def sources(iterator: Any) -> Iterator[Any]:
     if isinstance(iterator, AbstractIterator):
         parts: list[Any] = [*iterator.taken_from()]
     elif type(iterator) in _OVER_OTHERS:
-        parts = [part for given in gc.get_referents(iterator) for part in (given if type(given) is tuple else (given,))]
+        parts = _held(iterator)
     else:
         return
     for part in parts:
         if isinstance(part, Iterator):
             yield part
             yield from sources(part)
+
+
+def _held(iterator: Any) -> list[Any]:
+    """Return what an iterator holds, also in a tuple or the iterator over one.
+
+    The tuple may have gaps, where one of its iterators has ended: nobody must look at its items.
+    """
+    parts: list[Any] = []
+    waiting = gc.get_referents(iterator)
+    while waiting:
+        part = waiting.pop()
+        if type(part) in (tuple, _OVER_A_TUPLE):
+            waiting += gc.get_referents(part)
+        else:
+            parts.append(part)
+    return parts
+
+
+_OVER_A_TUPLE = type(iter(()))
 
 
 def _position(iterator: Any) -> Any:

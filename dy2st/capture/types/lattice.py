@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import dataclasses
 import enum
 import functools
 from collections.abc import Callable, Iterator
@@ -124,6 +125,25 @@ def join(a: Type, b: Type, single: tuple[type, ...] = VALUES) -> Type:
     for option in options_of_type(b):
         options = _with_option(options, option, single)
     return options[0] if len(options) == 1 else TaggedUnionType(options)
+
+
+def of_one_way(kind: Type, is_size: Callable[[Any], bool]) -> Type:
+    """Return the type of a value that not all ways give: what is computed of the numbers of the others may be no size.
+
+    Args:
+        kind: the type on the way that gives it, or those on several.
+        is_size: tells whether a number is a size whatever the way.
+    """
+    if isinstance(kind, TaggedUnionType):
+        return TaggedUnionType(tuple(of_one_way(option, is_size) for option in kind.options))
+    if isinstance(kind, ContainerType):
+        return dataclasses.replace(kind, items=tuple(of_one_way(item, is_size) for item in kind.items))
+    if isinstance(kind, ListType) and kind.element is not None:
+        return dataclasses.replace(kind, element=of_one_way(kind.element, is_size))
+    if not isinstance(kind, TensorType):
+        return kind
+    sizes = tuple(size if isinstance(size, int) or size is DYNAMIC or is_size(size) else DYNAMIC for size in kind.sizes)
+    return kind if sizes == kind.sizes else dataclasses.replace(kind, sizes=sizes, strides=None)
 
 
 def options_of_type(a: Type) -> tuple[Type, ...]:

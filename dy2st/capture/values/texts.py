@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from dy2st.capture.values.abstract_objects import Represents
@@ -44,6 +45,12 @@ class Text(Represents, example="", is_named=False):
 
     def __repr__(self) -> str:
         return "f" + repr("".join(part if isinstance(part, str) else "{...}" for part in self.parts))
+
+    def __iter__(self) -> Iterator[Any]:
+        raise CaptureError(
+            "code that was not converted goes through the characters of a string known only at run time",
+            fix="go through them in a for loop, or with list(text)",
+        )
 
     def __format__(self, specification: str) -> str:
         raise CaptureError(
