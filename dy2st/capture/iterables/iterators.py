@@ -270,7 +270,7 @@ def take(session: Session, iterator: Any) -> None:
     session.iterators.older.check(iterator)
     _note(session, iterator)
     for one in sources(iterator):
-        if not (isinstance(one, Stream) and one.resumes):
+        if id(one) in session.iterators.made and not (isinstance(one, Stream) and one.resumes):
             _note(session, one)
 
 

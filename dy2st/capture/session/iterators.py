@@ -68,13 +68,14 @@ class Iterators:
 
     def note_made(self, iterator: Any) -> Any:
         """Return an iterator of Python's own that the user's code makes now, and keep in mind where that was."""
-        if isinstance(iterator, Iterator):
+        if isinstance(iterator, Iterator) and not self._position.asked_by_torch():
             self.made[id(iterator)] = iterator, self._line()
         return iterator
 
     def is_of_program(self) -> bool:
         """Tell whether an iterator that the user's code makes now has to be one of the program."""
-        return bool(self._request.by_position) and self._line() in self._request.by_position
+        is_asked = bool(self._request.by_position) and not self._position.asked_by_torch()
+        return is_asked and self._line() in self._request.by_position
 
     def _line(self) -> Any:
         here = self._position.locate()
