@@ -23,6 +23,12 @@ def made(t):
     return complex(a, b), complex(b), complex(1j, a), complex(a, 2j), complex(complex(a, b), complex(b, a)), complex(t[0], t[1])
 
 
+def signs_of_zeros(t):
+    z, w = complex(-0.0, float(t[0])), complex(float(t[1]), -0.0)
+    numbers = [z, w, complex(z), complex(w), complex(z, w), complex(2.0, z), complex(w, -0.0), complex(-1j, float(t[0]))]
+    return numbers, [(math.copysign(1, c.real), math.copysign(1, c.imag)) for c in numbers]
+
+
 def taken_out(t):
     z = of(t)
     return z[0].item(), complex(z[1]), z.tolist(), z[2].conj().item(), [complex(row) for row in z.conj()]
@@ -79,7 +85,9 @@ def transformed(t):
     return fft([complex(v, 0) for v in t.tolist()])
 
 
-@pytest.mark.parametrize("program", [made, taken_out, computed, functions, escaped, chosen, with_tensors, transformed])
+@pytest.mark.parametrize(
+    "program", [made, signs_of_zeros, taken_out, computed, functions, escaped, chosen, with_tensors, transformed]
+)
 def test_complex_numbers(program):
     agree(program, XS)
 

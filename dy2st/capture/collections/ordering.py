@@ -13,7 +13,7 @@ from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.containers import lists
 from dy2st.capture.containers.iterables import Stream
 from dy2st.capture.environment import written_out
-from dy2st.capture.iterables.generators import UserGenerator
+from dy2st.capture.iterables.generators import is_given
 from dy2st.capture.looping import comprehensions, iteration
 from dy2st.capture.looping.truth import truth
 from dy2st.capture.operators import relations
@@ -136,7 +136,7 @@ def method(session: Session, target: list[Any], name: str, args: tuple[Any, ...]
     if name == "extend" and len(args) == 1:
         if isinstance(args[0], TaggedUnion):
             return session.over(args[0], lambda option: method(session, target, name, (option,), kwargs))
-        if isinstance(args[0], Stream) or (isinstance(args[0], UserGenerator) and args[0].gives):
+        if isinstance(args[0], Stream) or is_given(args[0]):
             return session.call(written_out.extended, target, args[0])  # what it gives before it raises is put in
         args = (_with_known_end(session, args[0]),)
         if session.lists.of(args[0]) is not None:

@@ -73,19 +73,26 @@ RuntimeComplex.__name__ = "complex"  # Python's errors name a class so
 
 def parts_of(session: Session, value: Any) -> tuple[Any, Any] | None:
     """Return the real and the imaginary part of a number; ``None`` of anything else."""
-    if isinstance(value, (complex, RuntimeComplex)):
+    if _is_complex(value):
         return value.real, value.imag
     return (session.call(float, value), 0.0) if is_number(value) else None
 
 
-def made(session: Session, real: Any, imag: Any = 0.0) -> RuntimeComplex:
-    """Return ``complex(real, imag)`` of numbers."""
-    (a, b), (c, d) = (parts_of(session, part) or (part, 0.0) for part in (real, imag))
-    if not isinstance(real, (complex, RuntimeComplex)):
-        b = 0.0 if not isinstance(imag, (complex, RuntimeComplex)) else b
-    a = a - d if isinstance(imag, (complex, RuntimeComplex)) else a
-    b = b + c if isinstance(real, (complex, RuntimeComplex)) else c
-    return RuntimeComplex(a, b)
+def made(session: Session, real: Any, *imag: Any) -> RuntimeComplex:
+    """Return ``complex(real)``, or ``complex(real, imag)``, of numbers."""
+    a, b = _parts(session, real)
+    if not imag:
+        return RuntimeComplex(a, b)
+    c, d = _parts(session, *imag)
+    return RuntimeComplex(a - d if _is_complex(*imag) else a, b + c if _is_complex(real) else c)
+
+
+def _is_complex(value: Any) -> bool:
+    return isinstance(value, (complex, RuntimeComplex))
+
+
+def _parts(session: Session, value: Any) -> tuple[Any, Any]:
+    return parts_of(session, value) or (value, 0.0)
 
 
 def of_tensor(session: Session, tensor: torch.Tensor) -> RuntimeComplex:

@@ -11,7 +11,7 @@ import contextlib
 import inspect
 import types
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from dy2st import errors, names
 from dy2st.capture.raising.unwinding import Handlers, passed
@@ -224,6 +224,11 @@ class UserGenerator(AbstractIterator, example=GENERATOR):
 
 
 collections.abc.Generator.register(UserGenerator)
+
+
+def is_given(value: Any) -> TypeGuard[UserGenerator]:
+    """Tell whether a value is a generator that gives its items to the loop that takes them."""
+    return isinstance(value, UserGenerator) and value.gives
 
 
 def check_ended(session: Session) -> None:

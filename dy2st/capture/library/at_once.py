@@ -12,10 +12,10 @@ import torch
 from dy2st import errors
 from dy2st.capture.branching import optional
 from dy2st.capture.branching.assertions import check
-from dy2st.capture.containers.iterables import RuntimeIterable, Stream
+from dy2st.capture.containers.iterables import Stream
 from dy2st.capture.containers.ranges import RuntimeRange
 from dy2st.capture.iterables import iterators, watching
-from dy2st.capture.iterables.runtime_iterables import as_runtime, iterator_of
+from dy2st.capture.iterables.runtime_iterables import as_runtime
 from dy2st.capture.library import steps_written_out
 from dy2st.capture.library.registry import handles
 from dy2st.capture.looping import iteration, zipped
@@ -134,9 +134,12 @@ def _one_after_the_other(session: Session, many: Iterator[Any]) -> Iterator[Any]
 
 
 def decided(session: Session, value: Any) -> Any:
-    """Return a list of the keys of a dict, or of what a view or set gives, of which a tensor decides what is there."""
+    """Return a list of the keys of a dict, or of what a view or set gives, of which a tensor decides what is there.
+
+    Any other value is given back as it is; the iterators that it takes from are used up, since all of its items are taken.
+    """
     shown = watching.shown_table(session, value)
-    for one in sources(value) if isinstance(value, Stream) else ():  # all items are taken, whatever is asked for
+    for one in sources(value) if isinstance(value, Stream) else ():
         session.iterators.spend(one, alone=True)
     is_open = isinstance(value, optional.RuntimeView) or (shown is not None and optional.is_unsure(session, shown[0]))
     return iteration.collected(value) if is_open else value
@@ -176,9 +179,7 @@ def _islice(session: Session, values: Any, *bounds: Any) -> Any:
 def _first(session: Session, values: Stream, stop: Any) -> Any:
     """Return the iterator over the first items of one of the program, which it takes one by one."""
     check(session, stop >= 0, ValueError, "Stop argument for islice() must be None or an integer: 0 <= x <= sys.maxsize.")
-    steps = zipped.zip_(session.call(range, stop), values).source
-    items = RuntimeIterable(steps.length, lambda k: steps.at(k)[1], "itertools.islice", steps.end, more=steps.more)
-    return iterator_of(itertools.islice, items)
+    return zipped.mapped(session, itertools.islice, lambda _, value: value, session.call(range, stop), values)
 
 
 def _listed(session: Session, function: Callable[..., Any], *args: Any) -> Any:

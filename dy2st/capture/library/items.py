@@ -23,7 +23,7 @@ from dy2st.capture.containers.iterables import Columns, RuntimeIterable, Stream
 from dy2st.capture.environment import written_out
 from dy2st.capture.environment.users_code import has_own
 from dy2st.capture.iterables import iterators, runtime_iterables, watching
-from dy2st.capture.iterables.generators import UserGenerator
+from dy2st.capture.iterables.generators import is_given
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.looping import comprehensions, iteration, zipped
 from dy2st.capture.looping.truth import logical_not, truth
@@ -272,7 +272,7 @@ def _next(session: Session, iterator: Any, *default: Any) -> Any:
     if isinstance(iterator, RuntimeIterable):
         session.iterators.spend(iterator)
         return _first(session, Stream(iterator, runtime_iterables.as_it_is), default)
-    if (isinstance(iterator, Stream) and iterator.resumes) or (isinstance(iterator, UserGenerator) and iterator.gives):
+    if (isinstance(iterator, Stream) and iterator.resumes) or is_given(iterator):
         return _first(session, iterator, default)
     if not isinstance(iterator, Stream) or iterator.has_begun:
         return iterators.next_(iterator, *default)

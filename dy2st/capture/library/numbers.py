@@ -33,7 +33,7 @@ from dy2st.capture.texts import methods
 from dy2st.capture.types import lattice, value_types
 from dy2st.capture.values.abstract_arrays import AbstractArray
 from dy2st.capture.values.abstract_objects import contents
-from dy2st.capture.values.kinds import is_number, is_symbolic, number_kind
+from dy2st.capture.values.kinds import is_symbolic, number_kind
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, RuntimeList, Stale
 from dy2st.capture.values.texts import Text
 from dy2st_runtime.primitives import scalars, text
@@ -101,14 +101,9 @@ def _complex(session: Session, real: Any = 0.0, *imag: Any) -> Any:
 def _complex_part(session: Session, part: Any) -> Any:
     if isinstance(part, torch.Tensor):
         return complex_numbers.of_tensor(session, part) if part.is_complex() else _only_number(session, part)
-    own = NOTHING if is_number(part) else given_complex(session, part)
+    refusal = "{kind}.{name}() returned non-complex (type {found})"
+    own = given(session, part, ("__complex__",), (complex,), refusal)
     return part if own is NOTHING else own
-
-
-def given_complex(session: Session, value: Any) -> Any:
-    """Return what the ``__complex__`` of the user's gives, or :data:`NOTHING`."""
-    own = isinstance(getattr(type(value), "__complex__", None), types.FunctionType) and not isinstance(value, RuntimeComplex)
-    return call_own(session, value, "__complex__") if own else NOTHING
 
 
 def _of_cmath(name: str) -> Handler:
@@ -246,10 +241,10 @@ for _name in (key.removeprefix("math.") for key in scalars.TARGETS if key.starts
 
 @handles(math.isclose)
 def _is_close(session: Session, a: Any, b: Any, *, rel_tol: Any = 1e-09, abs_tol: Any = 0.0) -> Any:
-    given = (a, b, rel_tol, abs_tol)
-    if not any(map(is_symbolic, given)):
+    numbers = (a, b, rel_tol, abs_tol)
+    if not any(map(is_symbolic, numbers)):
         return math.isclose(a, b, rel_tol=rel_tol, abs_tol=abs_tol)
-    return session.number(scalars.is_close, [_only_number(session, value) for value in given], "bool")
+    return session.number(scalars.is_close, [_only_number(session, value) for value in numbers], "bool")
 
 
 def _two_parts(function: Any, *parts: tuple[Any, str]) -> None:

@@ -252,8 +252,8 @@ def _pin_memory(session: Session, tensor: torch.Tensor, *args: Any) -> torch.Ten
 @handles(FakeTensor.tolist)
 def _tolist(session: Session, tensor: torch.Tensor) -> Any:
     """Return ``tensor.tolist()``: the class of abstract tensors has a method of its own."""
-    if not all(isinstance(size, int) for size in tensor.shape):
+    if tensor.is_complex() and not tensor.dim():
+        return complex_numbers.of_tensor(session, tensor)
+    if tensor.is_complex() or not all(isinstance(size, int) for size in tensor.shape):
         return session.call(written_out.numbers_of, tensor)
-    if tensor.is_complex():
-        return complex_numbers.of_tensor(session, tensor) if not tensor.dim() else session.call(written_out.numbers_of, tensor)
     return torch.Tensor.tolist(tensor)

@@ -15,7 +15,7 @@ from typing import Any
 
 from dy2st.capture.branching.branch import capture_if
 from dy2st.capture.containers.iterables import Stream
-from dy2st.capture.iterables.generators import UserGenerator
+from dy2st.capture.iterables.generators import is_given
 from dy2st.capture.iterables.iterators import over
 from dy2st.capture.iterables.runtime_iterables import as_runtime
 from dy2st.capture.iterables.watching import stepped
@@ -101,7 +101,7 @@ def _element(session: Session, clause: Clause, item: Any) -> Any:
 
 def source_of(iterable: Any) -> Any:
     """Return what a stream goes through."""
-    if isinstance(iterable, Stream) or (isinstance(iterable, UserGenerator) and iterable.gives):
+    if isinstance(iterable, Stream) or is_given(iterable):
         return iterable
     runtime = as_runtime(iterable)
     if runtime is not None:

@@ -19,7 +19,7 @@ from dy2st.capture.containers import lists, ranges
 from dy2st.capture.containers.iterables import Columns, RuntimeIterable, Stream
 from dy2st.capture.environment.users_code import has_own
 from dy2st.capture.iterables import iterators
-from dy2st.capture.iterables.generators import UserGenerator
+from dy2st.capture.iterables.generators import UserGenerator, is_given
 from dy2st.capture.iterables.iterators import over
 from dy2st.capture.iterables.runtime_iterables import as_runtime, of_range
 from dy2st.capture.iterables.watching import LoopedView, Watched, is_watchable, of_program, watched
@@ -76,8 +76,7 @@ def collected(iterable: Any) -> list[Any]:
 def is_of_runtime_length(iterable: Any) -> bool:
     """Tell whether only the program knows how many items there are."""
     iterable = contents(iterable)
-    is_given = isinstance(iterable, UserGenerator) and iterable.gives
-    return is_given or isinstance(iterable, (Stream, optional.RuntimeView)) or as_runtime(iterable) is not None
+    return is_given(iterable) or isinstance(iterable, (Stream, optional.RuntimeView)) or as_runtime(iterable) is not None
 
 
 def capture_for(iterable: Any, body: Any, live: Sequence[str], test: Any) -> None:
@@ -90,7 +89,7 @@ def capture_for(iterable: Any, body: Any, live: Sequence[str], test: Any) -> Non
         test: ``None``, or whether the loop goes on, asked before each step but the first (false after a ``break``).
     """
     session = need()
-    if isinstance(iterable, UserGenerator) and iterable.gives:
+    if is_given(iterable):
         return _over_given(session, iterable, body, live, test)
     iterable, body = watched(session, iterable, body)
     iterable = contents(iterable)
@@ -271,13 +270,12 @@ def iterated(value: Any) -> Any:
     if session is None:
         return value
     value = iterators.opened(value)
-    if isinstance(value, UserGenerator) and value.gives:
+    if is_given(value):
         value = collected(value)
     runtime = as_runtime(value)
     if runtime is None:
         items = over(value)
         is_kept = session.iterators.running and id(items) in session.iterators.made
         return iterators.steps(items) if is_kept else items  # the code of a generator takes each step where somebody asks for it
-    for generator in session.iterators.running[-1:]:
-        generator.ask_to_give()
+    session.iterators.ask_running_to_give()
     return iter(runtime)

@@ -12,37 +12,56 @@ from dy2st.capture.containers.iterables import RuntimeIterable
 from dy2st.capture.looping.loop import capture_loop
 from dy2st.capture.session.session import Session
 from dy2st.capture.values.kinds import is_symbolic
-from dy2st.capture.writes.places import CellPlace, ItemPlace, Place
+from dy2st.capture.writes.places import CellPlace, ItemPlace
 
 _POSITION = "<position>"
 
 
-class _Position:
-    """Where a loop is: in a variable of its own, or where an iterator keeps it for the loop that goes on from there."""
+class KeptPosition:
+    """Where an iterator is that the user's code keeps: whoever takes from it next goes on from there.
 
-    def __init__(self, session: Session, items: RuntimeIterable, start: int) -> None:
-        self._session, self._is_kept = session, items.reached is not None
+    Args:
+        session: the capture.
+        reached: keeps the position.
+    """
+
+    def __init__(self, session: Session, reached: dict[str, Any]) -> None:
+        self._session, self._place = session, ItemPlace(reached, "position")
+
+    def __call__(self) -> Any:
+        return self._place.read()
+
+    def go_to(self, k: Any) -> None:
+        """Go on from a position."""
+        self._session.places.write(self._place)
+        self._place.write(k)
+
+    def end(self) -> None:
+        """Note that an iterator has come to the end: it gives nothing more, even if there is."""
+        self.go_to(sys.maxsize)
+
+
+class _LoopPosition:
+    """Where a loop is, in a variable of its own."""
+
+    def __init__(self, session: Session, start: int) -> None:
         cell = CellType(start)
         session.allocations.own(cell)
-        self.place: Place = CellPlace(cell, _POSITION) if items.reached is None else ItemPlace(items.reached, "position")
-        self.cells = [] if self._is_kept else [self.place]
+        self.place = CellPlace(cell, _POSITION)
 
     def __call__(self) -> Any:
         return self.place.read()
 
     def go_to(self, k: Any) -> None:
-        if self._is_kept:
-            self._session.places.write(self.place)
         self.place.write(k)
 
     def end(self) -> None:
-        """Note that an iterator has come to the end: it gives nothing more, even if there is."""
-        if self._is_kept:
-            self.go_to(sys.maxsize)
+        """Do nothing: the loop is over."""
 
 
 def capture_positions(session: Session, items: RuntimeIterable, body: Any, live: Sequence[str], test: Any, start: int) -> None:
-    position = _Position(session, items, start)
+    position = _LoopPosition(session, start) if items.reached is None else KeptPosition(session, items.reached)
+    own = [position.place] if isinstance(position, _LoopPosition) else []
 
     def more() -> Any:
         k = position()
@@ -62,13 +81,13 @@ def capture_positions(session: Session, items: RuntimeIterable, body: Any, live:
         position.go_to(k + 1)
         body(item)
 
-    cells = [*session.frames.cells_of(body, *([test] if test is not None else [])), *position.cells]
+    cells = [*session.frames.cells_of(body, *([test] if test is not None else [])), *own]
     capture_loop(session, again(), again, iteration, cells, [*live, _POSITION])
     if items.end is not None or items.reached is not None:
         _end(items, position, test)
 
 
-def _end(items: RuntimeIterable, position: _Position, test: Any) -> None:
+def _end(items: RuntimeIterable, position: KeptPosition | _LoopPosition, test: Any) -> None:
     """Do what there is to do where a loop has run out of items."""
 
     def ended() -> None:

@@ -53,8 +53,7 @@ def decided(value: Any) -> Any:
     value = condition(value)
     if session is None or not is_symbolic(value):
         return value
-    for generator in session.iterators.running[-1:]:
-        generator.ask_to_give()
+    session.iterators.ask_running_to_give()
     raise errors.DataDependentError(
         "a tensor decides about a statement with a yield inside, and a generator cannot be suspended where a tensor decides",
         session.here(),

@@ -16,7 +16,7 @@ from dy2st.capture.containers.iterables import Columns, RuntimeIterable, Stream
 from dy2st.capture.containers.ranges import RuntimeRange
 from dy2st.capture.environment import written_out
 from dy2st.capture.environment.users_code import has_own
-from dy2st.capture.iterables.generators import UserGenerator
+from dy2st.capture.iterables.generators import is_given
 from dy2st.capture.iterables.iterators import over
 from dy2st.capture.looping import iteration
 from dy2st.capture.session.session import Session
@@ -64,7 +64,7 @@ def expanded(session: Session, value: Any, pattern: Pattern) -> Any:
 
 def _taken(session: Session, value: Any, pattern: tuple[Any, ...]) -> Any:
     """Return a list of what is to be taken apart, where the program steps through it; anything else as it is."""
-    is_kept = (isinstance(value, UserGenerator) and value.gives) or (isinstance(value, Stream) and value.resumes)
+    is_kept = is_given(value) or (isinstance(value, Stream) and value.resumes)
     if is_kept and STAR not in pattern:  # Python asks for one item more, to see that there is none
         return session.call(written_out.first_items, value, len(pattern) + 1)
     if is_kept or isinstance(value, (Text, Stream, RuntimeIterable, RuntimeRange, optional.RuntimeView, TaggedUnion)):

@@ -18,16 +18,16 @@ from dy2st.capture.containers import lists
 from dy2st.capture.containers.iterables import RuntimeIterable, Stream
 from dy2st.capture.iterables import ahead, iterators, watching
 from dy2st.capture.iterables.changes import conjunction
-from dy2st.capture.iterables.generators import UserGenerator
+from dy2st.capture.iterables.generators import UserGenerator, is_given
 from dy2st.capture.iterables.iterators import over
 from dy2st.capture.iterables.runtime_iterables import as_it_is, as_runtime, iterator_of, of_range
 from dy2st.capture.iterables.watching import deque_by_position, stepped
 from dy2st.capture.looping.iteration import collected, is_of_runtime_length
+from dy2st.capture.looping.positions import KeptPosition
 from dy2st.capture.looping.unrolled import at_most
 from dy2st.capture.session.session import Session, need
 from dy2st.capture.values.abstract_objects import AbstractDeque, AbstractSet, representing
 from dy2st.capture.values.kinds import is_symbolic
-from dy2st.capture.writes.places import ItemPlace
 from dy2st.errors import CaptureError
 from dy2st_runtime.primitives import scalars
 
@@ -40,7 +40,7 @@ def enumerate_(iterable: Any, start: Any = 0) -> Any:
         view = watching.shown_table(session, iterable)
         assert view is not None
         return optional.case_split(session, table, lambda one: session.call(enumerate, _view(one, view[1]), start), ordered=True)
-    if isinstance(iterable, UserGenerator) and iterable.gives:
+    if is_given(iterable):
         return _counted(session, iterable, start)
     part = _part(session, iterable)
     if part is None and session.iterators.is_of_program():
@@ -59,12 +59,11 @@ def _counted(session: Session, generator: UserGenerator, start: Any) -> Stream:
     """Return ``enumerate`` of what a generator gives to the loop that takes it."""
     reached = {"position": start}
     session.allocations.own(reached)
-    place = ItemPlace(reached, "position")
+    position = KeptPosition(session, reached)
 
     def through(item: Any, then: Callable[[Any], Any], live: Any, test: Any) -> None:
-        number = place.read()
-        session.places.write(place)
-        place.write(number + 1)
+        number = position()
+        position.go_to(number + 1)
         then((number, item))
 
     result: Stream = representing(Stream, enumerate)(generator, through)
@@ -141,15 +140,15 @@ class _Part:
 
     def __init__(self, session: Session, items: RuntimeIterable, reached: dict[str, Any] | None = None, before: int = 0) -> None:
         self._session, self.items, self._before = session, items, before
-        self._place = None if reached is None else ItemPlace(reached, "position")
+        self._kept = None if reached is None else KeptPosition(session, reached)
 
     @property
     def is_shared(self) -> bool:
         """Whether it is an iterator that others may take from."""
-        return self._place is not None
+        return self._kept is not None
 
     def _position(self, k: Any) -> Any:
-        return k if self._place is None else self._place.read()
+        return k if self._kept is None else self._kept()
 
     def more(self, k: Any, before: int | None = None) -> Any:
         """Tell whether there is an item for a step."""
@@ -163,23 +162,18 @@ class _Part:
     def take(self, k: Any) -> Any:
         """Return the item for a step."""
         item = self.items.at(self._position(k))
-        self.lose(k)
+        self.lose()
         return item
 
-    def lose(self, k: Any) -> None:
+    def lose(self) -> None:
         """Go on to the next item."""
-        if self._place is not None:
-            self._go_to(self._position(k) + 1)
+        if self._kept is not None:
+            self._kept.go_to(self._kept() + 1)
 
     def end(self) -> None:
         """Note that an iterator has come to the end: it gives nothing more, even if there is."""
-        if self._place is not None:
-            self._go_to(sys.maxsize)
-
-    def _go_to(self, position: Any) -> None:
-        assert self._place is not None
-        self._session.places.write(self._place)
-        self._place.write(position)
+        if self._kept is not None:
+            self._kept.end()
 
 
 def _part(session: Session, iterable: Any, before: Sequence[Any] = (), *, is_shared: bool = True) -> _Part | None:
@@ -360,7 +354,7 @@ def _lose(parts: Sequence[_Part], number: int, k: Any) -> None:
         return
 
     def lost() -> None:
-        part.lose(k) if part.items.more is None else part.take(k)
+        part.lose() if part.items.more is None else part.take(k)
         _lose(parts, number + 1, k)
 
     going = part.more(k, 0)

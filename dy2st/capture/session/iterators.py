@@ -100,6 +100,15 @@ class Iterators:
         """Raise what is to be raised where an iterator is used from which a tensor decides how many items have been taken."""
         self.require(iterator, self.spent_error())
 
+    def ask_running_to_give(self) -> None:
+        """Have the generator that runs give its items to the loop that takes them, where that is not tried yet.
+
+        Raises:
+            NeedsGiving: it can.
+        """
+        if self.running:
+            self.running[-1].ask_to_give()
+
     def check_left(self, value: Any) -> None:
         """Check what goes to a function that takes the items of iterators, and knows nothing of those of the program.
 
@@ -107,6 +116,8 @@ class Iterators:
             Signal: a tensor has decided how many items of one have been taken.
             CaptureError: it is one of the program, or is none that can be.
         """
+        if not self.taken:  # nothing has been taken of any
+            return
         for one in (*(value if type(value) in (list, tuple) else ()), value):
             if isinstance(one, Iterator) and any(map(self.is_spent, (one, *sources(one)))):
                 self.fail_spent(one)

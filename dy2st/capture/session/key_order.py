@@ -216,7 +216,7 @@ class KeyOrders:
         self.changes += 1
         if self.are_ranked and isinstance(order, TaggedUnion) and not self._is_of_object(table):
             order = Order(None)  # the ranks tell
-        self._known.put(id(table), (table, order))
+        self._known[id(table)] = table, order
 
     def ranks_now(self, table: dict[Any, Any]) -> Ranks:
         """Return the ranks of a dict's keys."""
@@ -225,7 +225,7 @@ class KeyOrders:
 
     def put_ranks(self, table: dict[Any, Any], ranks: Ranks) -> None:
         """From now on the keys of a dict have these ranks."""
-        self._known.put(_ranks_of(table), (table, ranks))
+        self._known[_ranks_of(table)] = table, ranks
 
     def _has_ranks(self, table: Any) -> bool:
         return self.are_ranked and not self._is_of_object(table)
@@ -234,7 +234,7 @@ class KeyOrders:
         """Return a copy of a dict has its keys in the same order; gives the copy."""
         order = self.of(table)
         if order is not None:
-            self.put(value, self._known.get(id(table))[1])
+            self.put(value, self._known[id(table)][1])
         if self._has_ranks(table) and _ranks_of(table) in self._known:
             self.put_ranks(value, self.ranks_now(table))
         return value
@@ -321,9 +321,9 @@ class KeyOrders:
     def removed(self, table: dict[Any, Any], key: Any) -> None:
         """Note that a key is taken out: if it comes back, it comes last."""
         if id(table) in self._known:
-            self.put(table, each(self._known.get(id(table))[1], lambda order: order.without(key)))
+            self.put(table, each(self._known[id(table)][1], lambda order: order.without(key)))
         if _ranks_of(table) in self._known:
-            self.put_ranks(table, self._known.get(_ranks_of(table))[1].without(key))
+            self.put_ranks(table, self._known[_ranks_of(table)][1].without(key))
 
     def moved(self, table: dict[Any, Any], key: Any, last: bool = True) -> None:
         """Note that a key that is there becomes the last or first one."""

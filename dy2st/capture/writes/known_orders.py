@@ -6,64 +6,38 @@ from collections.abc import Callable
 from typing import Any
 
 from dy2st.capture.values.storage import MISSING
+from dy2st.capture.writes.logged_tables import LoggedTable, TableLog
 
 ACTS_FOR_USER = False
 
-Entry = tuple[dict[Any, Any], Any]
-"""A dict whose keys may be in another order than those of the Python object, with that order: one, or a tagged union; or a dict
-whose keys have ranks, with these.
-"""
 
+class KnownOrders(LoggedTable):
+    """Entries by what they are known under, with a log of their own; a mark is how many changes there were.
 
-class KnownOrders:
-    """A table that notes each change; a mark is how many changes there were."""
+    An entry is a dict whose keys may be in another order than those of the Python object, with that order: one, or a tagged union;
+    or a dict whose keys have ranks, with these.
+    """
+
+    __slots__ = ()
 
     def __init__(self) -> None:
-        self._entries: dict[Any, Entry] = {}
-        self._changes: list[tuple[Any, Any]] = []
-        """What has been put, by what it is known under, with what was there before."""
-
-    def get(self, number: Any, default: Any = None) -> Any:
-        """Return what is known now."""
-        return self._entries.get(number, default)
-
-    def put(self, number: Any, entry: Entry) -> None:
-        """From now on something else is known."""
-        self._changes.append((number, self._entries.get(number, MISSING)))
-        self._entries[number] = entry
+        super().__init__(TableLog())
 
     def tables(self) -> list[dict[Any, Any]]:
         """Return the dicts of which something is known."""
-        return [table for table, _ in self._entries.values()]
-
-    def __contains__(self, number: Any) -> bool:
-        return number in self._entries
-
-    def __bool__(self) -> bool:
-        return bool(self._entries)
+        return [table for table, _ in self.values()]
 
     def mark(self) -> int:
         """Return a mark for :meth:`undo`."""
-        return len(self._changes)
+        return self._log.mark()
 
     def undo(self, mark: int, is_new: Callable[[dict[Any, Any]], bool]) -> None:
         """Go back to what was known at a mark of dicts that are not new; later marks mean nothing from then on."""
-        kept = []
-        for number, old in reversed(self._changes[mark:]):
-            if number in self._entries and is_new(self._entries[number][0]):
-                kept.append((number, old))
-            elif old is MISSING:
-                self._entries.pop(number, None)
-            else:
-                self._entries[number] = old
-        self._changes[mark:] = reversed(kept)
+        self._log.undo(mark, lambda known, number: number in known and is_new(known[number][0]))
 
     def at(self, mark: int) -> Before:
         """Return what was known at a mark."""
-        before: dict[Any, Any] = {}
-        for number, old in self._changes[mark:]:
-            before.setdefault(number, old)
-        return Before(self, before)
+        return Before(self, self._log.before(self, mark))
 
 
 class Before:

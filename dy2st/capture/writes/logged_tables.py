@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from dy2st.capture.values.storage import MISSING
@@ -24,26 +24,38 @@ class TableLog:
         """Note what a table holds under a key that is about to be changed."""
         self._changes.append((table, key, dict.get(table, key, MISSING)))
 
-    def undo(self, mark: int) -> None:
-        """Put back what was changed since a mark, the latest first; later marks mean nothing from then on."""
+    def undo(self, mark: int, stays: Callable[[LoggedTable, Any], bool] | None = None) -> None:
+        """Put back what was changed since a mark, the latest first; later marks mean nothing from then on.
+
+        Args:
+            mark: from :meth:`mark`.
+            stays: tells of a table and a key whether what is under it now is left as it is.
+        """
+        kept = []
         for table, key, old in reversed(self._changes[mark:]):
-            if old is MISSING:
+            if stays is not None and stays(table, key):
+                kept.append((table, key, old))
+            elif old is MISSING:
                 dict.pop(table, key, None)
             else:
                 dict.__setitem__(table, key, old)
-        del self._changes[mark:]
+        self._changes[mark:] = reversed(kept)
 
     def since(self, mark: int) -> Iterator[tuple[LoggedTable, Any, Any]]:
         """Yield the tables that were changed since a mark, with the key and what was there before, ``MISSING`` if nothing was."""
         yield from self._changes[mark:]
 
-    def added(self, table: Any, mark: int) -> list[Any]:
-        """Return the keys that a table has and did not have at a mark, in order."""
+    def before(self, table: Any, mark: int) -> dict[Any, Any]:
+        """Return what was at a mark under the keys of a table that were changed since, ``MISSING`` if nothing was."""
         before: dict[Any, Any] = {}
         for changed, key, old in self.since(mark):
             if changed is table:
                 before.setdefault(key, old)
-        return [key for key, old in before.items() if old is MISSING and key in table]
+        return before
+
+    def added(self, table: Any, mark: int) -> list[Any]:
+        """Return the keys that a table has and did not have at a mark, in order."""
+        return [key for key, old in self.before(table, mark).items() if old is MISSING and key in table]
 
 
 class LoggedTable(dict[Any, Any]):
