@@ -140,7 +140,7 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], namespace
         _letting_go(session), COLLECTING.rarely(), _repeatable_or_marked(session, request), translated(session),
         temporarily_clear_interpreter_stack(),
         _plain_grad_mode(), call.torch_patched(), _modules_kept(session), operator_methods.followed(session),
-        lattice.telling_apart(request.apart), session.settings.kept(), no_snapshots(),
+        lattice.of_capture(request.apart, session.outside.of_open_sizes), session.settings.kept(), no_snapshots(),
         session.active(TorchFunctions(session)) as root,
     ):  # fmt: skip
         replacements.guard_replaced(session)

@@ -52,6 +52,7 @@ dy2st.capture.torch_functions
 dy2st.capture.session
 dy2st.capture.environment
 dy2st.capture.recording
+dy2st.capture.operands
 dy2st.capture.types
 dy2st.capture.writes
 dy2st.capture.values

@@ -259,3 +259,25 @@ def test_arrays_in_an_order(order, look):
 def test_views_that_are_not_followed_are_refused(view):
     with pytest.raises(dy2st.CaptureError, match="NumPy gives a view of its argument here"):
         dy2st.to_static(lambda x: view(x.numpy()))(torch.ones(3, 3))
+
+
+BACKWARDS = {
+    "a row": lambda a: a[::-1].tolist(),
+    "some": lambda a: a[-1:0:-1].tolist(),
+    "flipped": lambda a: np.flip(a).tolist(),
+    "columns": lambda a: a.reshape(2, 2)[:, ::-1].tolist(),
+    "sorted": lambda a: np.argsort(a)[::-1][:2].tolist(),
+    "turned": lambda a: a.reshape(2, 2).T[::-1].tolist(),
+}
+
+
+@pytest.mark.parametrize("listed", BACKWARDS.values(), ids=BACKWARDS)
+def test_an_array_that_runs_backwards_gives_its_items_in_that_order(listed):
+    static = dy2st.to_static(lambda x: listed(x.numpy()))
+    for row in ([3.0, 1, 2, 5], [1.0, 2, 3, 0.5]):
+        assert static(torch.tensor(row)) == listed(np.array(row, np.float32))
+
+
+def test_a_new_tensor_is_made_of_an_array():
+    x = torch.tensor([1.0, 2])
+    assert torch.equal(dy2st.to_static(lambda x: x.new_tensor(x.numpy() * 2))(x), x * 2)

@@ -460,3 +460,35 @@ def test_lists_under_keys_are_added_to():
         return groups, grams, groups.get(rows[0], ()) * 2, [0] + groups.get(rows[1], [7])
 
     agree(grouped, [(torch.tensor(row),) for row in ([3, 1, 3, 2], [0, 0, 0, 0], [5, 4, 3, 2], [-1, 7, -1, 9])])
+
+
+ROWS = [(torch.tensor(row),) for row in ([3, 1, 3, 5], [1, 2, 3, 1], [2, 2, 2, 2], [3, 1, 1, 1])]
+
+
+def test_keys_and_items_are_compared_as_the_sets_that_they_are():
+    def compared(x):
+        table, n = {value: 1 for value in x.tolist()}, int(x[0])
+        keys, items = table.keys(), table.items()
+        alike = keys == set(table), set(table) == keys, keys == {3, 1}, {3, 1} == keys, keys != {1, 3}, keys == frozenset([1, 3])
+        parts = (
+            keys <= set(table),
+            keys >= {n},
+            keys > {n},
+            {n} < keys,
+            keys < {1, 2, 3, 5},
+            items >= {(n, 1)},
+            items == {(3, 1), (1, 1)},
+        )
+        return alike, parts
+
+    agree(compared, ROWS)
+
+
+def test_counters_are_compared_and_parted_by_sign():
+    def compared(x):
+        first, second = Counter(x.tolist()), Counter(x.tolist()[:2])
+        orders = first <= second, second <= first, first > second, first >= second, second < first
+        first.subtract([3, 3])
+        return orders, sorted((+first).items()), sorted((-first).items())
+
+    agree(compared, ROWS)

@@ -470,3 +470,26 @@ class Bins(Base):
 
 def test_texts_of_numbers_that_are_one_of_few_as_keys():
     compare(Bins, XS)
+
+
+class Named(dict):
+    """A dict of a class of the user's, whose methods know Python's own."""
+
+
+class Tagged(set):
+    """A set of such a class."""
+
+
+def put(held, x):
+    held[int(x[0])] = 1
+
+
+def add(held, x):
+    held.add(int(x[0]))
+
+
+@pytest.mark.parametrize(("held", "function"), [(Named(), put), (Tagged(), add)], ids=["dict", "set"])
+def test_one_of_a_class_of_the_users_is_refused_with_the_line(held, function):
+    with pytest.raises(dy2st.errors.DataDependentError, match="a number that is known only at run time is put into a") as refused:
+        dy2st.to_static(function)(held, torch.tensor([3]))
+    assert "test_runtime_keys_outside.py" in str(refused.value)

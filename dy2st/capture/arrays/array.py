@@ -156,7 +156,8 @@ class CapturedArray(AbstractArray):
     def tolist(self) -> Any:
         if not self.ndim:
             return self.number()
-        return need().call(_created(self.items, ()).as_tensor().tolist)
+        items = self.items.flip(self.flips) if self.flips else self.items
+        return need().call(_created(items, ()).as_tensor().tolist)
 
     # -- what is called when the program runs --------------------------------------------------------------------------------
 

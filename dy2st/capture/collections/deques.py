@@ -16,7 +16,8 @@ from dy2st.capture.attributes import access
 from dy2st.capture.branching.assertions import check
 from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.containers import lists, ranges
-from dy2st.capture.iterables import runtime_iterables
+from dy2st.capture.environment import written_out
+from dy2st.capture.iterables import iterators, runtime_iterables
 from dy2st.capture.looping import iteration
 from dy2st.capture.operators import comparisons
 from dy2st.capture.raising.exceptions import raised
@@ -69,10 +70,16 @@ class CapturedDeque(AbstractDeque):
             access.del_item(self.items, slice(self.maxlen, None))
 
     def extend(self, items: Any) -> None:
+        if iterators.gives_by_steps(items):
+            need().call(written_out.extended, self, items)
+            return
         need().call(self.items.extend, iteration.collected(items))
         self._drop_first()
 
     def extendleft(self, items: Any) -> None:
+        if iterators.gives_by_steps(items):
+            need().call(written_out.extended_left, self, items)
+            return
         session, left = need(), iteration.collected(items)
         session.call(left.reverse)
         access.set_item(self.items, slice(0, 0), left)

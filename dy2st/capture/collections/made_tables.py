@@ -12,7 +12,7 @@ import torch
 from dy2st import errors
 from dy2st.capture.branching import elements, keys
 from dy2st.capture.branching.assertions import check
-from dy2st.capture.collections import runtime_sets, runtime_tables
+from dy2st.capture.collections import runtime_counters, runtime_sets, runtime_tables
 from dy2st.capture.containers import lists, outside_tables
 from dy2st.capture.objects import construction, table_sites
 from dy2st.capture.raising.exceptions import raised
@@ -25,11 +25,11 @@ from dy2st_runtime.ir.flattening import children
 from dy2st_runtime.ir.structure import TupleOf
 from dy2st_runtime.primitives import control
 
-_KINDS: dict[type, type[AbstractTable]] = {
-    dict: runtime_tables.RuntimeDict, collections.OrderedDict: runtime_tables.RuntimeOrderedDict,
-    collections.defaultdict: runtime_tables.RuntimeDefaultDict, collections.Counter: runtime_tables.RuntimeCounter,
-    set: runtime_sets.RuntimeSet,
-}  # fmt: skip
+_STAND_INS = (
+    runtime_tables.RuntimeDict, runtime_tables.RuntimeOrderedDict, runtime_tables.RuntimeDefaultDict,
+    runtime_counters.RuntimeCounter, runtime_sets.RuntimeSet,
+)  # fmt: skip
+_KINDS: dict[type, type[AbstractTable]] = dict(zip(table_sites.STOOD_IN_FOR, _STAND_INS))
 
 
 def followed(session: Session, made: Any) -> Any:

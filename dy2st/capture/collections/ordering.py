@@ -11,9 +11,8 @@ from dy2st.capture.branching import elements, keys, lookup, unions
 from dy2st.capture.branching.assertions import check
 from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.containers import lists
-from dy2st.capture.containers.iterables import Stream
 from dy2st.capture.environment import written_out
-from dy2st.capture.iterables.generators import is_given
+from dy2st.capture.iterables import iterators
 from dy2st.capture.looping import comprehensions, iteration
 from dy2st.capture.looping.truth import truth
 from dy2st.capture.operators import relations
@@ -136,7 +135,7 @@ def method(session: Session, target: list[Any], name: str, args: tuple[Any, ...]
     if name == "extend" and len(args) == 1:
         if isinstance(args[0], TaggedUnion):
             return session.over(args[0], lambda option: method(session, target, name, (option,), kwargs))
-        if isinstance(args[0], Stream) or is_given(args[0]):
+        if iterators.gives_by_steps(args[0]):
             return session.call(written_out.extended, target, args[0])  # what it gives before it raises is put in
         args = (_with_known_end(session, args[0]),)
         if session.lists.of(args[0]) is not None:
@@ -194,7 +193,9 @@ def _known(session: Session, target: list[Any]) -> RuntimeList:
     return known or session.lists.make(target)
 
 
-def _index(session: Session, target: list[Any], value: Any) -> Any:
+def _index(session: Session, target: list[Any], value: Any, *bounds: Any) -> Any:
+    if bounds:
+        return session.call(written_out.index_between, target, value, *bounds)
     result = position(session, target, value) if session.lists.of(target) is not None else _first(session, value, target, 0)
     message = Text(((value, "r", ""), " is not in list"))
     check(session, result >= 0, ValueError, message)

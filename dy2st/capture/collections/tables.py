@@ -14,6 +14,7 @@ from dy2st.capture.branching import keys, lookup, optional, tensor_keys, unions
 from dy2st.capture.branching.branch import capture_if
 from dy2st.capture.collections import made_tables
 from dy2st.capture.environment.users_code import has_own
+from dy2st.capture.iterables import iterators
 from dy2st.capture.looping import iteration
 from dy2st.capture.looping.truth import truth
 from dy2st.capture.objects import construction, table_sites
@@ -178,9 +179,10 @@ def update(session: Session, table: Any, /, *sources: Any, subtracts: bool = Fal
         if isinstance(source, TaggedUnion):
             session.over(source, lambda option: update(session, table, option, subtracts=subtracts))
             continue
-        source = _looked_at(session, source)
+        by_steps = not hasattr(source, "keys") and iterators.gives_by_steps(source)
+        source = source if by_steps else _looked_at(session, source)
         is_open = optional.is_wide(session, source) or any(map(optional.has_optional, (table, source)))
-        by_each = is_open or _is_special(session, type(table), source)
+        by_each = is_open or by_steps or _is_special(session, type(table), source)
         if not by_each and not (isinstance(source, Mapping) and tensor_keys.may_share(session, storage.keys_of(table), source)):
             session.blocks.key_orders.check(source, session.here())
             session.places.write(ContentsPlace(table))
@@ -224,7 +226,7 @@ def _put(session: Session, table: Any, source: Any) -> None:
 
 def _for_each(session: Session, items: Any, use: Callable[[Any], None]) -> None:
     """Do something with each item of a list or iterable: in a loop of the program where only that knows how many there are."""
-    if not iteration.is_of_runtime_length(items):
+    if not iteration.is_of_runtime_length(items) and not iterators.gives_by_steps(items):
         for item in items:
             use(item)
         return

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 from dy2st import errors
+from dy2st.capture.branching.assertions import check
 from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.containers import lists
 from dy2st.capture.recording.fake_values import quiet
@@ -22,6 +25,7 @@ _NESTED = (value_types.ListType, value_types.ContainerType)
 
 def stack(session: Session, items: RuntimeList, dim: int = 0) -> torch.Tensor:
     """Return ``torch.stack(items, dim)``."""
+    _check_filled(session, items, torch.stack)
     example = _example(session, items)
     with quiet():
         result = torch.stack([example], dim)
@@ -35,6 +39,7 @@ def stack(session: Session, items: RuntimeList, dim: int = 0) -> torch.Tensor:
 
 def cat(session: Session, items: RuntimeList, dim: int = 0) -> torch.Tensor:
     """Return ``torch.cat(items, dim)``."""
+    _check_filled(session, items, torch.cat)
     example = _example(session, items)
     with quiet():
         shape = list(example.shape)
@@ -42,6 +47,18 @@ def cat(session: Session, items: RuntimeList, dim: int = 0) -> torch.Tensor:
         result = _like(example, shape)
     session.builder.call(torch.ops.aten.cat.default, (items, dim), {}, result)
     return result
+
+
+def _check_filled(session: Session, items: RuntimeList, function: Callable[[Any], Any]) -> None:
+    """Check that there are tensors, where code of the user's may see that there are none; else the function finds out."""
+    if not session.in_flight.pending:
+        return
+    with _disable_current_modes():
+        try:
+            function([])
+        except (RuntimeError, ValueError) as error:  # which of them depends on the release
+            refused = error
+    check(session, lists.length(session, items) > 0, type(refused), str(refused))
 
 
 def pad(session: Session, items: RuntimeList, batch_first: bool, value: float, side: str) -> torch.Tensor:

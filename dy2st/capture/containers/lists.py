@@ -18,6 +18,7 @@ from dy2st.capture.branching.assertions import check
 from dy2st.capture.containers import outside_lists, ranges
 from dy2st.capture.containers.iterables import RuntimeIterable
 from dy2st.capture.raising.exceptions import raised
+from dy2st.capture.recording import failing
 from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.session.session import Session
 from dy2st.capture.types import absent_attributes, lattice, mismatches, value_types
@@ -302,6 +303,10 @@ def set_item(session: Session, items: RuntimeList, index: Any, value: Any) -> No
     if isinstance(index, slice):
         session.lists.takes_out(items)
         session.lists.puts_in(items)
+        if index.step not in (None, 1):
+            failing.refuse_if_named(
+                session, ValueError(), "an extended slice that is assigned", "compare the lengths with an if statement"
+            )
         other = session.lists.of(value) or copied(session, list(value))
         _take_in(session, items, other.element)
         index = ranges.index_of(session, index, items.items)

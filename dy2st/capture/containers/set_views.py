@@ -14,7 +14,7 @@ from typing import Any
 from dy2st.capture.branching import optional
 from dy2st.capture.branching.optional import RuntimeView
 from dy2st.capture.session.session import Session
-from dy2st.capture.values.abstract_objects import AbstractSet, AbstractTable
+from dy2st.capture.values.abstract_objects import AbstractKeys, AbstractSet, AbstractTable
 from dy2st.capture.values.dict_views import is_view, name_of
 from dy2st.capture.values.symbolic import TaggedUnion, options_of
 from dy2st.capture.values.texts import Text
@@ -34,7 +34,7 @@ def is_set(value: Any) -> bool:
     A pair with a tensor or object in it is found by comparing: then a view does what Python's own does.
     """
     if isinstance(value, RuntimeView):
-        return value.name == "keys"
+        return value.name != "values"
     if not is_view(value) or name_of(value) == "values":
         return False
     return name_of(value) == "keys" or all(isinstance(item, _PLAIN) for _, item in value)
@@ -77,4 +77,4 @@ def compared(session: Session, left: Any, right: Any) -> tuple[Any, Any]:
 
 
 def _is_plain_set(value: Any) -> bool:
-    return isinstance(value, (set, frozenset, AbstractSet))
+    return isinstance(value, (set, frozenset, AbstractSet, AbstractKeys))

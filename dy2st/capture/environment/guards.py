@@ -20,7 +20,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from dy2st.capture.environment.same_contents import ClassShape, ModuleShape, TensorShape, is_frozen, keys_in, same_keys, weakly
 from dy2st.capture.environment.sources import GONE, Source
-from dy2st.capture.recording.overlap import Differs, shared
+from dy2st.capture.operands.overlap import Differs, shared
 from dy2st.capture.recording.shapes import CaptureShapes
 from dy2st.capture.types import tensor_traits
 from dy2st.capture.types.value_types import same_constant

@@ -23,7 +23,7 @@ SKIPPED_PACKAGES = {
 }  # fmt: skip
 """Packages whose functions are called as they are; :func:`dy2st.ignore_module` adds to them."""
 
-_TABLES = ("dy2st.capture.collections.runtime_tables", "dy2st.capture.collections.runtime_sets")
+_TABLES = tuple(f"dy2st.capture.collections.runtime_{name}" for name in ("tables", "counters", "sets"))
 """Have the methods of dicts and sets, whose classes are taken as the user's are."""
 
 CONVERTED_MODULES = (
@@ -44,7 +44,10 @@ _OF_MODULES = frozenset(
 )  # fmt: skip
 """Methods of ``nn.Module`` that change it, or have the user's code do it: what they write is noted as in the user's code."""
 
-_OF_FUNCTIONAL = frozenset(("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"))
+_OF_FUNCTIONAL = frozenset((
+    "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "batch_norm", "instance_norm", "group_norm", "_verify_batch_size",
+    "_verify_spatial_size", "local_response_norm",
+))  # fmt: skip
 """Functions of ``torch.nn.functional`` that compare sizes, which only the call may know."""
 
 _STANDARD_LIBRARY = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
@@ -55,6 +56,18 @@ def extended(items: list[Any], values: Iterable[Any]) -> None:
     """Do ``items.extend(values)``, one item after the other."""
     for value in values:
         items.append(value)
+
+
+def extended_left(items: Any, values: Iterable[Any]) -> None:
+    """Do ``items.extendleft(values)`` of a deque, one item after the other."""
+    for value in values:
+        items.appendleft(value)
+
+
+def index_between(items: list[Any], value: Any, start: int, stop: int = sys.maxsize) -> int:
+    """Return ``items.index(value, start, stop)``."""
+    first = start if start >= 0 else max(start + len(items), 0)
+    return first + items[start:stop].index(value)
 
 
 def is_among(value: Any, iterator: Iterator[Any]) -> bool:

@@ -220,6 +220,13 @@ _OF_CONTAINERS: tuple[type, ...] = (*(type(iter(kind())) for kind in (list, tupl
 """Iterators of which a copy stands where they stand."""
 
 
+def gives_by_steps(iterable: Any) -> bool:
+    """Tell whether code may run, and raise, on the way to an item: what has been taken by then is where it was put."""
+    if isinstance(iterable, collections.abc.Iterator):
+        return not isinstance(iterable, (*_OF_CONTAINERS, *dict_views.ITERATORS))
+    return any(_written_by_user(iterable, name) is not None for name in ("__iter__", "__getitem__"))
+
+
 def is_written_by_user(iterator: Any) -> bool:
     """Tell whether the steps of an iterator are functions that can be converted."""
     return _written_by_user(iterator, "__next__") is not None

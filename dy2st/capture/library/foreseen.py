@@ -27,6 +27,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from dy2st.capture.branching.branch import capture_if
 from dy2st.capture.library import foreseen_errors
 from dy2st.capture.looping.truth import condition, logical_not
+from dy2st.capture.operands.refused_sizes import OF_SIZES
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.recording import failing
 from dy2st.capture.recording.block import align_operands
@@ -74,7 +75,7 @@ class Foreseen:
 
     def sizes(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Test whether an operation fails whose sizes may not fit: its result where they do."""
-        return _attempted(self, (RuntimeError,), func, args, kwargs)
+        return _attempted(self, OF_SIZES, func, args, kwargs)
 
     def number(self, target: Any, args: Sequence[Any]) -> None:
         """Test whether a function of numbers fails."""
@@ -322,7 +323,7 @@ _attempts(
     "linalg_matrix_rank", "linalg_cond", "cholesky_inverse", "svd",
 )  # fmt: skip
 _attempts(_attempt, (RuntimeError,), "multinomial", "normal", "poisson", "binary_cross_entropy")
-_attempts(_subscripted, (IndexError,), "index", "index_put")
+_attempts(_subscripted, (IndexError, RuntimeError), "index", "index_put")
 _attempts(
     _at, (IndexError, RuntimeError), "gather", "scatter", "scatter_add", "index_select", "index_add", "index_copy", "index_fill",
     "take", "embedding", "nll_loss", "nll_loss_nd", "cross_entropy_loss", "one_hot", "bincount", "repeat_interleave",

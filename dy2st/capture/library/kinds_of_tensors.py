@@ -1,4 +1,4 @@
-"""Functions that make kinds of tensors which a program does not have: nested, packed and of another class."""
+"""Kinds of tensors that a program does not have, or knows little of: nested, packed, of another class, sparse."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from typing import Any, cast
 
 import torch
 from torch.nn.utils import rnn
+from torch.utils._python_dispatch import _disable_current_modes
 
 from dy2st import errors
 from dy2st.capture.library.registry import handles, refuses
+from dy2st.capture.operands import sparse_parts
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session
 from dy2st.capture.torch_functions import classes
@@ -30,6 +32,36 @@ _FIXES: dict[Any, str] = {
 def _as_subclass(session: Session, tensor: torch.Tensor, cls: type[torch.Tensor]) -> torch.Tensor:
     _check(session, cls)
     return classes.as_class(session, tensor, cls)
+
+
+@handles(torch.Tensor._nnz)
+def _count_of_items(session: Session, tensor: torch.Tensor) -> Any:
+    """Return how many items a sparse tensor has."""
+    if tensor.layout == torch.sparse_coo:
+        return tensor._values().shape[0]
+    return tensor._nnz() if tensor.layout == torch.strided else tensor.values().shape[sparse_parts.batch_dimensions(tensor)]
+
+
+@handles(torch.Tensor.is_coalesced)
+def _is_coalesced(session: Session, tensor: torch.Tensor) -> Any:
+    """Tell whether a sparse tensor has each place once: the abstract one, which has no items, always says so."""
+    if tensor.layout != torch.sparse_coo:
+        return tensor.is_coalesced()
+    result = session.shapes.fresh_bool()
+    session.builder.call(torch.ops.aten.is_coalesced.default, (session.outside.adopted(tensor),), {}, result)
+    return result
+
+
+@handles(torch.Tensor.coalesce)
+def _coalesce(session: Session, tensor: torch.Tensor) -> torch.Tensor:
+    """Have the program coalesce, whatever the abstract tensor says of itself."""
+    if tensor.layout != torch.sparse_coo:
+        return tensor.coalesce()
+    tensor = session.outside.adopted(tensor)
+    with _disable_current_modes():
+        result: torch.Tensor = tensor.clone() if tensor.is_coalesced() else torch.ops.aten._coalesce.default(tensor)
+    session.builder.call(torch.ops.aten.coalesce.default, (tensor,), {}, result)
+    return result
 
 
 @handles(torch.Tensor.__new__)

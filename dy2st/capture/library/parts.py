@@ -13,6 +13,7 @@ import torch
 
 from dy2st.capture.environment import written_out
 from dy2st.capture.library.registry import handles
+from dy2st.capture.recording import failing
 from dy2st.capture.recording.fake_values import quiet, under_autograd
 from dy2st.capture.session.session import Session
 from dy2st.capture.torch_functions.by_number import is_seen_by_others
@@ -96,6 +97,8 @@ def _splitting(function: Callable[..., Any]) -> Callable[..., Any]:
         is_known = isinstance(count, int) and isinstance(tensor.shape[dim], int)
         if is_known or is_seen_by_others(session, args, kwargs):
             return function(*args, **kwargs)
+        if not isinstance(count, int):
+            failing.refuse_if_named(session, RuntimeError(), function.__name__, "test the number with an if statement")
         sizes = _alike(operator, tensor.shape[dim], count)
         if sizes is not None:
             return tensor.split_with_sizes(sizes, dim)

@@ -15,10 +15,12 @@ from dy2st.capture.branching.assertions import check
 from dy2st.capture.containers.ranges import RuntimeRange
 from dy2st.capture.environment import written_out
 from dy2st.capture.library.registry import Handler, handler_of, handles, refuses
+from dy2st.capture.recording import failing
 from dy2st.capture.recording.recorder import fresh_number
 from dy2st.capture.session.session import Session
 from dy2st.capture.types.value_types import NumberType
 from dy2st.capture.values.abstract_objects import AbstractTuple, contents
+from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS
 from dy2st_runtime.primitives import control
 
@@ -42,6 +44,9 @@ def _draw(function: Any, kind: str) -> Handler:
 
 def drawn(session: Session, function: Any, kind: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return the number that a function gives when the program runs."""
+    if any(map(is_symbolic, (*args, *kwargs.values()))):
+        what = f"{function.__module__}.{function.__name__}"
+        failing.refuse_if_named(session, ValueError(), what, "test the numbers with an if statement")
     number = fresh_number(session.shapes, kind)
     session.builder.call(control.call_, (function, args, kwargs), {}, number)
     return number
@@ -165,6 +170,7 @@ def _shuffle(session: Session, x: Any) -> None:
 @handles(random.choice)
 def _choice(session: Session, seq: Any) -> Any:
     length = _length(session, random.choice, seq)
+    check(session, length > 0, IndexError, "Cannot choose from an empty sequence")
     return session.call(operator.getitem, seq, drawn(session, _one_of, "int", (length,), {}))
 
 

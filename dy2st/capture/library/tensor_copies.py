@@ -15,8 +15,8 @@ import torch
 from dy2st import errors
 from dy2st.capture.attributes.assignment import set_attr
 from dy2st.capture.attributes.attributes import attr
+from dy2st.capture.operands.overlap import are_apart, has_holes, holds
 from dy2st.capture.recording.fake_values import quiet
-from dy2st.capture.recording.overlap import are_apart, has_holes, holds
 from dy2st.capture.session.session import Session
 from dy2st.capture.torch_functions.mode import TorchFunctions
 from dy2st.capture.torch_functions.registry import handles_torch

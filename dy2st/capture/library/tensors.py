@@ -18,6 +18,7 @@ from dy2st.capture.environment import written_out
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.session.session import Session
+from dy2st.capture.values.abstract_arrays import AbstractArray
 from dy2st.capture.values.abstract_objects import contents
 from dy2st.capture.values.symbolic import RuntimeList
 from dy2st.errors import CaptureError
@@ -74,6 +75,8 @@ def _as_tensor(session: Session, data: Any, *args: Any, **kwargs: Any) -> Any:
 
 @handles(torch.Tensor.new_tensor)
 def _new_tensor(session: Session, like: torch.Tensor, data: Any, **kwargs: Any) -> Any:
+    if isinstance(data, AbstractArray):
+        return session.call(torch.tensor, data, **{"dtype": like.dtype, "device": like.device, **kwargs})
     known = _of_program(session, data) if kwargs.keys() <= {"dtype", "device"} else None
     if known is None:
         return like.new_tensor(data, **kwargs)

@@ -7,6 +7,7 @@ for v in x.tolist():            (see :mod:`~dy2st.capture.collections.runtime_ta
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
@@ -14,6 +15,9 @@ from dy2st.capture.session.session import Session
 from dy2st.capture.values.abstract_objects import AbstractSet, AbstractTable, example_of
 from dy2st.capture.values.signals import NeedsApart, NeedsTable
 from dy2st.capture.values.symbolic import options_of
+
+STOOD_IN_FOR = (dict, collections.OrderedDict, collections.defaultdict, collections.Counter, set)
+"""The classes of what may be one of the program: a class of the user's has methods that know Python's own."""
 
 
 def note(session: Session, made: Any) -> None:
@@ -41,7 +45,8 @@ def require(session: Session, table: Any, error: Exception) -> NoReturn:
         Exception: nobody knows where it is made.
     """
     source = session.tracker.source_of(table)
-    if source is not None and source.name not in session.outside.tables and id(table) not in session.tracker.given:
+    has_stand_in = type(example_of(table)) in STOOD_IN_FOR
+    if has_stand_in and source is not None and source.name not in session.outside.tables and id(table) not in session.tracker.given:
         raise NeedsTable(source.name, None, error)
     _, traits = session.allocations.sites.get(id(table), (None, ()))
     wanted = next((trait for trait in traits if trait not in session.traits.apart), None)

@@ -14,9 +14,9 @@ from typing import Any
 from dy2st.capture.recording.capturing import Capturing
 from dy2st.errors import CaptureError
 
-_PARTIAL = (math.gamma, math.lgamma, math.fmod, math.pow, math.factorial, math.isqrt)
+_PARTIAL = (math.gamma, math.lgamma, math.fmod, math.pow, math.factorial, math.isqrt, math.comb, math.perm)
 """What is not defined for each number."""
-_GROWING = (math.exp, getattr(math, "exp2", math.exp), math.expm1, math.sinh, math.cosh, math.pow, math.gamma)
+_GROWING = (math.exp, getattr(math, "exp2", math.exp), math.expm1, math.sinh, math.cosh, math.pow, math.gamma, math.ldexp)
 
 
 def check_number(session: Capturing, target: Any, args: Any) -> None:
@@ -33,6 +33,8 @@ def check_number(session: Capturing, target: Any, args: Any) -> None:
     if target is operator.pow:
         for error in (ZeroDivisionError(), OverflowError()):
             refuse_if_named(session, error, "a power", "test the base and the exponent with an if statement")
+    if target is pow:  # with a modulus
+        refuse_if_named(session, ValueError(), "a power with a modulus", "test the modulus with an if statement")
     if target in (operator.lshift, operator.rshift):
         refuse_if_named(session, ValueError(), "a shift", "test by how much with an if statement")
 

@@ -37,6 +37,8 @@ class Foreseeing(Protocol):
 
     def is_named(self, kind: type[Exception]) -> bool: ...
 
+    def is_caught(self, kind: type[Exception]) -> bool: ...
+
 
 class InFlight:
     """The exceptions of one capture.

@@ -19,11 +19,13 @@ from torch._subclasses.fake_tensor import FakeTensor, UnsupportedOperatorExcepti
 from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from dy2st.capture.operands import sparse_parts
+from dy2st.capture.operands.eager_errors import of_dtypes, of_eager, symbols_of_operands, without_abstract
+from dy2st.capture.operands.overlap import refused_overlap
+from dy2st.capture.operands.refused_sizes import OF_SIZES, may_refuse
 from dy2st.capture.recording import failing, shapes_of_results
 from dy2st.capture.recording.capturing import Capturing
-from dy2st.capture.recording.eager_errors import of_dtypes, of_eager, symbols_of_operands, without_abstract
 from dy2st.capture.recording.fake_values import quiet
-from dy2st.capture.recording.overlap import refused_overlap
 from dy2st.capture.recording.shapes import CaptureShapes
 from dy2st.capture.recording.shapes_of_results import Learned, learned, of_any_number
 from dy2st.capture.recording.stale_views import StaleViews, is_stale, without_autograd
@@ -44,6 +46,7 @@ _NOT_RECORDED = {torch.ops.prim.device.default, *present(
     "sym_storage_offset.default", "is_contiguous.default", "is_contiguous.memory_format", "dim.default", "is_same_size.default",
     "is_floating_point.default",
 )}  # fmt: skip
+_STRETCHING = frozenset(present("expand.default", "expand_as.default", "broadcast_to.default"))
 _DROPPING = frozenset(
     present("dropout.default", "feature_dropout.default", "alpha_dropout.default", "feature_alpha_dropout.default")
 )
@@ -110,6 +113,7 @@ class Recorder(ProxyTorchDispatchMode):
         self.session.fakes.mode.cache_enabled = not _has_numbers(args, kwargs)
         shapes.operation_start = shapes.unbacked_symint_counter
         shapes.operands = symbols_of_operands(func, args, kwargs)
+        shapes.gives_view = func in _STRETCHING
         shapes.refuses_less_than_one = func.name().startswith("aten::fft_")
         before, lying = tensor_traits.before(self.session, func, args), geometry.before(func, args)
         facts = self._facts_before()
@@ -125,7 +129,8 @@ class Recorder(ProxyTorchDispatchMode):
             raise
         finally:
             shapes.operation_start, shapes.refuses_less_than_one = None, False
-        if facts is not None and self.session.checks.may_fail() and _can_be_attempted(func, args, result):
+        may_fail = facts is not None and (self.session.checks.may_fail() or may_refuse(shapes.known, func, args, kwargs))
+        if facts is not None and may_fail and _can_be_attempted(func, args, result):
             return self._attempted(func, args, kwargs, facts)
         geometry.check(self.session, func, lying)
         self._stale_views.note(func, args, self.session.builder)
@@ -182,8 +187,8 @@ class Recorder(ProxyTorchDispatchMode):
     def _facts_before(self) -> Facts | None:
         """Return what is known of sizes, where an ``except`` clause is for operations whose sizes do not fit."""
         foreseen = self.session.in_flight.foreseen
-        is_named = self.session.in_flight.pending and foreseen is not None and foreseen.is_named(RuntimeError)
-        return self.session.shapes.facts() if is_named else None
+        is_caught = self.session.in_flight.pending and foreseen is not None and any(map(foreseen.is_caught, OF_SIZES))
+        return self.session.shapes.facts() if is_caught else None
 
     def _attempted(self, func: Any, args: Any, kwargs: Any, facts: Facts) -> Any:
         """Have the program find out whether sizes fit: where they do not, nothing that the operation relies on is known."""
@@ -201,7 +206,7 @@ class Recorder(ProxyTorchDispatchMode):
 
     def _run(self, func: Any, args: Any, kwargs: Any) -> Any:
         result = shapes_of_results.of_recurrent(func, args, kwargs)
-        for known in (shapes_of_results.of_attention, shapes_of_results.of_checked):
+        for known in (shapes_of_results.of_attention, shapes_of_results.of_contraction, shapes_of_results.of_checked):
             result = known(self.session, func, args, kwargs) if result is None else result
         self._learned = None
         if result is not None:
@@ -209,7 +214,7 @@ class Recorder(ProxyTorchDispatchMode):
         outer, self.is_running = self.is_running, True
         func, kwargs = _without_generator(func, kwargs)
         try:
-            return func(*args, **kwargs)
+            return self._with_all_items(func, args, sparse_parts.unchecked(func, args)(*args, **kwargs))
         except (AssertionError, UnsupportedOperatorException, RuntimeError, ValueError, IndexError, TypeError) as error:
             of_numbers = of_any_number(func, args, kwargs, error, bool(self.session.in_flight.pending))
             if of_numbers is not NotImplemented:
@@ -221,6 +226,16 @@ class Recorder(ProxyTorchDispatchMode):
             return self._refuse(func, args, kwargs, error)
         finally:
             self.is_running = outer
+
+    def _with_all_items(self, func: Any, args: Any, result: Any) -> Any:
+        """Return the result of an operation; a part of a sparse tensor has as many items as only the program knows."""
+        dim = sparse_parts.open_dimension(func, args[0] if args else None)
+        if dim is None:
+            return result
+        sizes = list(result.shape)
+        sizes[dim] = self.session.shapes.fresh_int(size=True)
+        part = result.new_empty(sizes)
+        return part.requires_grad_().clone() if result.requires_grad else part
 
     def _refuse(self, func: Any, args: Any, kwargs: Any, error: Exception) -> Any:
         """Raise what eager raises for an operation, or why it cannot be captured; return the result if only autograd refuses."""

@@ -19,10 +19,13 @@ from torch._guards import SLoc
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils._sympy.functions import FloorDiv, Min, Mod, PythonMod
 
+from dy2st.capture.operands.strict_checks import is_stricter_than_kernels
 from dy2st.capture.writes.shape_facts import ForgettingShapes
 
 ACTS_FOR_USER = False
 
+_OF_STORAGE = "native/Resize.h"
+"""Where torch checks that there is room for a tensor."""
 _MOST = 8
 """Of how many values a number may be one where something is done for each."""
 
@@ -45,6 +48,9 @@ class CaptureShapes(ForgettingShapes):
 
     notes_stretching: bool = False
     """Whether code of the user's may see that sizes do not fit."""
+
+    gives_view: bool = False
+    """Whether the operation stretches a tensor itself: how its result lies in memory depends on its sizes."""
 
     written_sizes: frozenset[sympy.Basic] = frozenset()
     """The sizes of what the operation writes: nothing stretches these."""
@@ -79,10 +85,18 @@ class CaptureShapes(ForgettingShapes):
         known = self._maybe_evaluate_static(orig_expr)
         if known is not None:
             return bool(known)
+        if self._needs_nothing(msg):
+            return True
         result = super().guard_or_defer_runtime_assert(orig_expr, msg, fx_node)
         if self.on_assumption is not None and not self._is_new(orig_expr):
             self.on_assumption(orig_expr, msg)
         return bool(result)
+
+    def _needs_nothing(self, message: str) -> bool:
+        """Tell whether the operation that runs takes whatever is checked now, or refuses it itself when the program runs."""
+        if self.operation_start is None or self.notes_stretching:
+            return False
+        return _OF_STORAGE in message or (not self.gives_view and is_stricter_than_kernels())
 
     def _is_new(self, expr: sympy.Basic) -> bool:
         """Tell whether an expression speaks of a size that the current operation has just made: then it describes its result."""

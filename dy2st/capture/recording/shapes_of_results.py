@@ -26,6 +26,7 @@ from torch._subclasses.fake_tensor import (
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils._pytree import tree_leaves, tree_map, tree_map_only, tree_structure
 
+from dy2st.capture.operands import contractions
 from dy2st.capture.recording.capturing import Capturing
 from dy2st.capture.values import made_up
 from dy2st_runtime.ir.operators import present
@@ -92,7 +93,7 @@ def _run(func: Any, args: Any, kwargs: Any, values: made_up.Values, fill: made_u
         result = made_up.run(func, args, kwargs, values, fill)
     except Exception:  # whatever a kernel of anybody's raises: it refuses
         return None
-    return result if all(isinstance(leaf, torch.Tensor) for leaf in tree_leaves(result)) else None
+    return result if all(isinstance(leaf, torch.Tensor) and leaf.layout == torch.strided for leaf in tree_leaves(result)) else None
 
 
 def _is_sized_by_operands(func: Any, args: Any, kwargs: Any) -> bool:
@@ -329,6 +330,32 @@ def of_attention(session: Capturing, func: Any, args: tuple[Any, ...], kwargs: d
     if needs_gradient:
         result = result.requires_grad_().clone()
     return result
+
+
+def of_contraction(session: Capturing, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return the result of a product of operands whose sizes may be 1; ``None`` for any other operation."""
+    if func not in contractions.CONTRACTIONS or len(args) < 2:
+        return None
+    operands = contractions.operands(func, args)
+    unknown = any(isinstance(size, torch.SymInt) for operand in operands for size in operand.shape)
+    first = operands[0]
+    if not unknown or len({one.dtype for one in operands}) > 1 or torch.is_autocast_enabled(first.device.type):
+        return None
+    asked: list[bool] = []
+
+    def together(one: Any, other: Any) -> Any:
+        alike = _are_equal_sizes(session, one, other)
+        is_one = any(isinstance(size, int) and size == 1 for size in (one, other))
+        asked.append(alike is None and not is_one)
+        return other if isinstance(one, int) and one == 1 else _broadcast_size(session, one, other)
+
+    sizes = contractions.sizes(func, args, together)
+    of_batches = func in contractions.OF_BATCHES
+    if sizes is None or (of_batches and not any(asked)):
+        return None  # torch asks nothing then
+    result = first.new_empty(sizes)
+    needs_gradient = torch.is_grad_enabled() and any(part.requires_grad for part in operands)
+    return result.requires_grad_().clone() if needs_gradient else result
 
 
 def _outer_sizes(

@@ -228,6 +228,13 @@ class Outside:
         self.tracker.guards.tensor(source, real)
         return real
 
+    def of_open_sizes(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return what stands for a tensor from outside whose sizes differ from call to call; any other as it is."""
+        if not self.dynamic_state or self._fakes.is_abstract(tensor):
+            return tensor
+        source = self.tracker.source_of(tensor)
+        return self.adopt(tensor) if source is not None and self.dynamic_state.get(source.name) else tensor
+
     def guard_kinds(self) -> None:
         """Note what else the program relies on.
 

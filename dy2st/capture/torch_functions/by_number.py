@@ -343,6 +343,8 @@ def _view(session: Session, operand: torch.Tensor, shape: list[Any], shown: Sequ
 
 def _in_its_class(function: Callable[..., Any], result: Any, runs: Sequence[Run]) -> Any:
     """Return results in the named tuple that the function gives, where the operator gives a plain one."""
+    if isinstance(result, list):  # what is written in C gives tuples
+        return tuple(result)
     if not isinstance(result, tuple):
         return result
     given, named = runs[0][1]

@@ -39,7 +39,7 @@ def get_item(position: Position, tensor: torch.Tensor, index: Any, plain: Callab
 def set_item(position: Position, tensor: torch.Tensor, index: Any, value: Any, plain: Callable[..., Any]) -> None:
     """Do ``tensor[index] = value``."""
     index = _with_tensors(tensor, index)
-    if not _needs_rewrite(tensor, index) and not isinstance(value, SYMBOLIC_NUMBERS):
+    if not _needs_rewrite(tensor, index) and not isinstance(value, SYMBOLIC_NUMBERS) and not _may_be_stretched(value):
         plain(tensor, index, value)
         return
     _check_count(tensor, index, plain, value)
@@ -52,6 +52,11 @@ def set_item(position: Position, tensor: torch.Tensor, index: Any, value: Any, p
         view.copy_(_strip_leading_ones(value, view.dim()))
     else:
         view.fill_(value)
+
+
+def _may_be_stretched(value: Any) -> bool:
+    """Tell whether a size of a tensor that is put in may be 1, where torch's own subscript takes it not to be."""
+    return isinstance(value, torch.Tensor) and any(isinstance(size, torch.SymInt) for size in value.shape)
 
 
 def _with_tensors(tensor: torch.Tensor, index: Any) -> Any:

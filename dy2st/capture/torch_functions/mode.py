@@ -363,7 +363,7 @@ def _tensor(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str
     if not tree_any(lambda leaf: isinstance(leaf, (torch.Tensor, *SYMBOLIC_NUMBERS)), data):
         return func(*args, **kwargs)
     dtype, device = kwargs.get("dtype"), kwargs.get("device")
-    result = _stack(data)
+    result = _stack(data, dtype)
     if isinstance(data, torch.Tensor) and func is torch.tensor:
         result = result.detach().clone()
     result = result if dtype is None and device is None else result.to(device=device, dtype=dtype)
@@ -376,13 +376,17 @@ def _new_tensor(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict
     return _tensor(session, torch.tensor, tuple(rest), {"dtype": like.dtype, "device": like.device, **kwargs})
 
 
-def _stack(data: Any) -> torch.Tensor:
-    """Return what ``torch.tensor`` makes of nested numbers, some of them symbolic."""
+def _stack(data: Any, dtype: torch.dtype | None) -> torch.Tensor:
+    """Return what ``torch.tensor`` makes of nested numbers, some of them symbolic, of a dtype or one that holds them all.
+
+    Integers of few bits take few numbers: these tensors are made of a number, and not of another tensor.
+    """
     if isinstance(data, torch.Tensor):
         return data
     if isinstance(data, (list, tuple)):
-        parts = [_stack(item).detach() for item in data]
-        dtype = functools.reduce(torch.promote_types, (part.dtype for part in parts))
-        return torch.stack([part.to(dtype) for part in parts])
+        parts = [_stack(item, dtype).detach() for item in data]
+        common = functools.reduce(torch.promote_types, (part.dtype for part in parts))
+        return torch.stack([part.to(common) for part in parts])
     kinds = {torch.SymInt: torch.int64, torch.SymBool: torch.bool, torch.SymFloat: torch.get_default_dtype()}
-    return torch.scalar_tensor(data, dtype=kinds[type(data)]) if type(data) in kinds else torch.tensor(data)
+    is_whole = dtype is not None and not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
+    return torch.scalar_tensor(data, dtype=dtype if is_whole else kinds[type(data)]) if type(data) in kinds else torch.tensor(data)

@@ -46,6 +46,23 @@ ACTS_FOR_USER = False
 
 _APART: contextvars.ContextVar[frozenset[str]] = contextvars.ContextVar("apart", default=frozenset())
 _MIXED: contextvars.ContextVar[bool] = contextvars.ContextVar("mixed", default=False)
+_STANDS_FOR: contextvars.ContextVar[Callable[[torch.Tensor], torch.Tensor]] = contextvars.ContextVar("stands_for")
+
+
+@contextlib.contextmanager
+def of_capture(apart: frozenset[str], stands_for: Callable[[torch.Tensor], torch.Tensor]) -> Iterator[None]:
+    """Open a scope for the types of one capture.
+
+    Args:
+        apart: the traits in which two tensors that differ have no join.
+        stands_for: gives what stands for a tensor from outside whose sizes differ from call to call, any other as it is.
+    """
+    token = _STANDS_FOR.set(stands_for)
+    try:
+        with telling_apart(apart):
+            yield
+    finally:
+        _STANDS_FOR.reset(token)
 
 
 @contextlib.contextmanager
@@ -57,6 +74,10 @@ def telling_apart(names: frozenset[str]) -> Iterator[None]:
     finally:
         _APART.reset(token)
         _MIXED.reset(mixed)
+
+
+def _itself(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor
 
 
 _MAX_OPTIONS = 8
@@ -82,7 +103,7 @@ def _type_of(value: Any, is_kept: Callable[[Any], bool], around: tuple[Any, ...]
     if isinstance(value, TaggedUnion):
         return TaggedUnionType(tuple(_type_of(option, is_kept, around) for option in value.options.values()))
     if isinstance(value, (Order, torch.Tensor)):
-        return OrderType(value) if isinstance(value, Order) else TensorType.of(value)
+        return OrderType(value) if isinstance(value, Order) else TensorType.of(_STANDS_FOR.get(_itself)(value))
     if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
         return NumberType(number_kind(value))
     if isinstance(value, (RuntimeString, Text)):
@@ -116,6 +137,7 @@ def join(a: Type, b: Type, single: tuple[type, ...] = VALUES) -> Type:
     Raises:
         Mismatch: there is none.
     """
+    _require_strided(a, b)
     if a == b:
         return a
     for kind in (*options_of_type(a), *options_of_type(b)):
@@ -142,6 +164,7 @@ def of_one_way(kind: Type, is_size: Callable[[Any], bool]) -> Type:
         return dataclasses.replace(kind, element=of_one_way(kind.element, is_size))
     if not isinstance(kind, TensorType):
         return kind
+    _require_strided(kind)
     sizes = tuple(size if isinstance(size, int) or size is DYNAMIC or is_size(size) else DYNAMIC for size in kind.sizes)
     return kind if sizes == kind.sizes else dataclasses.replace(kind, sizes=sizes, strides=None)
 
@@ -240,6 +263,7 @@ def _as_tuple(kind: Type) -> ContainerType | None:
 
 def join_elements(a: Type | None, b: Type | None) -> Type | None:
     """Return the type of the items of a list; ``None`` while it has none."""
+    _require_strided(*(kind for kind in (a, b) if kind is not None))
     token = _APART.set(frozenset())  # the program knows an item by its dtype and rank
     try:
         return a or b if a is None or b is None else join(a, b, ())
@@ -321,6 +345,12 @@ def tables_in(element: Type | None) -> Iterator[str]:
                 yield type(factory.example).__name__
             for item in items:
                 yield from tables_in(item)
+
+
+def _require_strided(*kinds: Type) -> None:
+    """Raise that the program knows too little of a tensor to have it in one of two ways."""
+    if any(isinstance(kind, TensorType) and kind.layout != torch.strided for kind in kinds):
+        raise Mismatch("a sparse tensor, which no branch, loop or list passes on")
 
 
 def _join_tensors(a: TensorType, b: TensorType) -> Type:

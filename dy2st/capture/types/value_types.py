@@ -32,6 +32,7 @@ class TensorType:
     is_leaf: bool = False
     kind: type = torch.Tensor
     mixed: frozenset[str] = frozenset()
+    layout: torch.layout = torch.strided
 
     @classmethod
     def of(cls, tensor: torch.Tensor) -> TensorType:
@@ -41,7 +42,7 @@ class TensorType:
             autograd = tensor_traits.autograd_of(tensor)
             sizes = tuple(map(size_of, tensor.shape))
             kind, mixed = tensor_traits.class_of(tensor), tensor_traits.mixed(tensor)
-            return cls(tensor.dtype, tensor.device, sizes, strides, *autograd, kind, mixed)
+            return cls(tensor.dtype, tensor.device, sizes, strides, *autograd, kind, mixed, tensor.layout)
 
 
 @dataclasses.dataclass(frozen=True)

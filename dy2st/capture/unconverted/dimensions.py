@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from dy2st.capture.diagnostics.attribution import TRACING_ERRORS, is_about_abstracts
 from dy2st.capture.environment import written_out
-from dy2st.capture.recording.eager_errors import has_no_abstract
+from dy2st.capture.operands.eager_errors import has_no_abstract
 from dy2st.capture.session.session import Session
 from dy2st.capture.torch_functions import by_number
 from dy2st_runtime.primitives import random_state

@@ -35,6 +35,9 @@ _TRACKING = frozenset(
 )
 """Operators that change by themselves whether gradients are recorded."""
 
+_SPARSE = "sparse"
+"""In the names of what makes sparse tensors, whose kernels lose what is in them where they run below autograd."""
+
 _SAFE_CALLS = (control.print_, control.format_, control.raise_, control.assert_)
 """Functions of Python that record no gradients."""
 
@@ -264,7 +267,7 @@ class _Lowering:
         """Return an operator of torch, or of a library."""
         schema = target._schema
         name = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
-        if schema.name in _TRACKING or target.namespace not in ("aten", "prims"):
+        if schema.name in _TRACKING or _SPARSE in schema.name or target.namespace not in ("aten", "prims"):
             self.may_skip_autograd = False
         given = dict(zip([argument.name for argument in schema.arguments if not argument.kwarg_only], node.args))
         values = {**given, **node.kwargs}

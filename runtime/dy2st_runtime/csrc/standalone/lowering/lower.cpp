@@ -266,6 +266,8 @@ Instruction Lowering::made(const ArchiveStep& step) {
   }
   if (step.kind != "operator") return instruction;
   instruction.op = operator_of(step.name);
+  // Kernels of sparse tensors lose what is in them where they run below autograd.
+  if (step.name.find("sparse") != std::string::npos) program_->may_skip_autograd = false;
   const auto& parameters = instruction.op->schema().arguments();
   for (size_t index = 0; index < parameters.size(); ++index) {
     const Given& given = step.arguments[index];

@@ -1,0 +1,1 @@
+"""What operators do with their operands, where torch's code for abstract values does not tell."""
