@@ -260,10 +260,13 @@ class RuntimeOrderedDict(RuntimeDict, example=collections.OrderedDict()):
         return self._dy2st_keys.pop(position), self._dy2st_values.pop(position)
 
     def move_to_end(self, key: Any, last: bool = True) -> None:
-        value = self.pop(key)
+        position = find(self._dy2st_keys, key)
+        if position < 0:
+            raise KeyError(key)
+        known, value = self._dy2st_keys.pop(position), self._dy2st_values.pop(position)
         if last:
-            self._dy2st_keys.append(key)
+            self._dy2st_keys.append(known)
             self._dy2st_values.append(value)
         else:
-            self._dy2st_keys.insert(0, key)
+            self._dy2st_keys.insert(0, known)
             self._dy2st_values.insert(0, value)

@@ -279,7 +279,7 @@ METHODS = frozenset(("union", "difference", "intersection", "symmetric_differenc
 
 def are_open(session: Session, owner: frozenset[Any], others: Sequence[Any]) -> bool:
     """Tell whether a method of a set gets members that only the program knows."""
-    if any(isinstance(other, TaggedUnion) or optional.has_optional(other) for other in others):
+    if any(isinstance(other, (TaggedUnion, AbstractSet, AbstractKeys)) or optional.has_optional(other) for other in others):
         return True
     items = [item for other in others if isinstance(other, (list, tuple, dict, *_SETS)) for item in storage.plain(other)]
     return keys.any_open(items) or tensor_keys.may_share(session, owner, items)

@@ -24,7 +24,7 @@ from dy2st.capture.session.session import Session
 from dy2st.capture.types import absent_attributes, lattice, mismatches, value_types
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import contents
-from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, RuntimeList
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, RuntimeList, TaggedUnion
 from dy2st.capture.writes.places import ContentsPlace
 from dy2st_runtime.primitives import control
 
@@ -279,6 +279,8 @@ def copied(session: Session, items: list[Any]) -> RuntimeList:
 
 def repeat(session: Session, items: list[Any], times: Any) -> Any:
     """Return ``items * times``."""
+    if isinstance(times, TaggedUnion):
+        return session.over(times, lambda option: repeat(session, items, option))
     if not isinstance(times, (torch.Tensor, *SYMBOLIC_NUMBERS)) and not hasattr(type(times), "__index__"):
         raise raised(TypeError(f"can't multiply sequence by non-int of type '{absent_attributes.class_name(times)}'"))
     if session.lists.of(items) is None and not isinstance(times, (torch.Tensor, *SYMBOLIC_NUMBERS)):

@@ -90,7 +90,10 @@ def index_of(session: Session, key: Any, items: Any) -> Any:
     """Return an index of a sequence of Python's: a whole number or a slice of such."""
     if isinstance(key, slice):
         bounds = (key.start, key.stop, key.step)
-        return slice(*(None if bound is None else whole(session, bound, lambda value: [][value:]) for bound in bounds))
+        start, stop, step = (None if bound is None else whole(session, bound, lambda value: [][value:]) for bound in bounds)
+        if isinstance(step, torch.SymInt) and session.in_flight.pending:
+            check(session, step != 0, ValueError, "slice step cannot be zero")
+        return slice(start, stop, step)
     plain: Iterator[Any] = (kind() for kind in (str, list, tuple) if isinstance(items, kind))
     example: Any = items.example if isinstance(items, Represents) else next(plain, items)
     return whole(session, key, lambda value: example[value])

@@ -29,7 +29,8 @@ _TABLES = tuple(f"dy2st.capture.collections.runtime_{name}" for name in ("tables
 CONVERTED_MODULES = (
     "torch.distributions", "torch.nn.modules.batchnorm", "torch.nn.modules.container", "torch.nn.utils.clip_grad", "torch.optim",
     "torch.amp.grad_scaler", "torch.ao.quantization.fake_quantize", "torch.ao.quantization._learnable_fake_quantize",
-    "torch.ao.quantization.observer", "torch.ao.quantization.utils", "torch.nn.utils.parametrize", "dy2st.training",
+    "torch.ao.quantization.observer", "torch.ao.quantization.utils", "torch.nn.utils.parametrize", "torch.nn.utils.prune",
+    "torch.nn.utils.weight_norm", "torch.nn.utils.spectral_norm", "dy2st.training",
     "dy2st.capture.library.members_written_out", "dy2st.capture.library.bars_written_out",
     "dy2st.capture.library.steps_written_out", written_out.__name__, *_TABLES,
 )  # fmt: skip

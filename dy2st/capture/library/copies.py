@@ -33,10 +33,10 @@ from dy2st.capture.types import value_types
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import AbstractObject
 from dy2st.capture.values.storage import MISSING
-from dy2st.capture.values.symbolic import PLAIN_VALUES, SYMBOLIC_NUMBERS, RuntimeList, TaggedUnion, may_be_undefined
+from dy2st.capture.values.symbolic import MAY_BE_ABSENT, PLAIN_VALUES, SYMBOLIC_NUMBERS, RuntimeList, TaggedUnion, may_be_undefined
 from dy2st.capture.values.texts import Text
 from dy2st.capture.writes.places import ContentsPlace
-from dy2st_runtime.ir.flattening import attributes
+from dy2st_runtime.ir.flattening import attributes, children
 from dy2st_runtime.ir.unflattening import HOLDERS, empty_like
 
 _OWN_WAYS = ("__deepcopy__", "__reduce_ex__", "__reduce__", "__getstate__", "__setstate__", "__getnewargs__", "__getnewargs_ex__")
@@ -125,7 +125,26 @@ class _Deep:
                 self.session.here(),
                 fix="give it a value on all ways, None for example",
             )
+        if all(map(self._is_on_all_ways, part.options.values())):
+            return TaggedUnion(part.session, part.tag, {tag: self.copied(option) for tag, option in part.options.items()})
         return self.session.over(part, self._apart)
+
+    def _is_on_all_ways(self, option: Any) -> bool:
+        """Tell whether an object is there whichever of several is meant: then it has one copy, wherever it is met again."""
+        if isinstance(option, (*PLAIN_VALUES, *SYMBOLIC_NUMBERS, Text)):
+            return True
+        if not (type(option) in (list, dict) or _is_plain(type(option))):
+            return False
+        waiting, seen = [option], set[int]()
+        while waiting:
+            one = waiting.pop()
+            if getattr(one, MAY_BE_ABSENT, False) or self.session.lists.of(one) is not None:
+                return False
+            if id(one) not in seen and not isinstance(one, PLAIN_VALUES):
+                seen.add(id(one))
+                parts = one.options.values() if isinstance(one, TaggedUnion) else (children(one) or ((),))[0]
+                waiting += parts
+        return True
 
     def _apart(self, part: Any) -> Any:
         """Return the copy of a part in a block of its own: what is copied there is nothing that is there afterwards."""

@@ -18,7 +18,7 @@ from dy2st.capture.branching import optional
 from dy2st.capture.branching.assertions import check
 from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.collections import ordering
-from dy2st.capture.containers import lists, tuples, wide_dicts
+from dy2st.capture.containers import lists, ranges, tuples, wide_dicts
 from dy2st.capture.containers.iterables import Columns, RuntimeIterable, Stream
 from dy2st.capture.environment import written_out
 from dy2st.capture.environment.users_code import has_own
@@ -159,7 +159,7 @@ def _range(session: Session, *args: Any) -> Any:
 
 @handles(enumerate)
 def _enumerate(session: Session, iterable: Any, start: Any = 0) -> Any:
-    return session.iterators.note_made(zipped.enumerate_(iterable, start))
+    return session.iterators.note_made(zipped.enumerate_(iterable, ranges.whole(session, start)))
 
 
 def _taken_at_once(session: Session, value: Any) -> Any:

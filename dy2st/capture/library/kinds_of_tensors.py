@@ -27,6 +27,10 @@ _FIXES: dict[Any, str] = {
     torch.Tensor._make_wrapper_subclass: "use a class that holds tensors, and is none itself",
 }
 
+_BY_ITEM = "use operations of torch, or call it outside of the static function"
+_FIXES |= {torch.Tensor.apply_: _BY_ITEM, torch.Tensor.map_: _BY_ITEM, torch.Tensor.map2_: _BY_ITEM}  # a call of Python each
+_FIXES |= {torch.Tensor.share_memory_: "share what the static function returns"}
+
 
 @handles(torch.Tensor.as_subclass)
 def _as_subclass(session: Session, tensor: torch.Tensor, cls: type[torch.Tensor]) -> torch.Tensor:

@@ -38,6 +38,10 @@ from dy2st_runtime.primitives import control
 def _isinstance(session: Session, value: Any, kinds: Any) -> Any:
     if isinstance(value, TaggedUnion):
         return unions.is_option(value, lambda option: bool(_isinstance(session, option, kinds)))
+    if isinstance(kinds, TaggedUnion):
+        return session.over(kinds, lambda option: _isinstance(session, value, option))
+    if isinstance(kinds, tuple) and any(isinstance(kind, TaggedUnion) for kind in kinds):
+        return session.call(any, [_isinstance(session, value, kind) for kind in kinds])
     if isinstance(value, SYMBOLIC_NUMBERS):
         if isinstance(1, kinds) is not isinstance(1.0, kinds):
             plain_identity.tell_kinds_apart(session, value)

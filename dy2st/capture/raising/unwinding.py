@@ -16,8 +16,9 @@ from typing import Any
 from dy2st import errors
 from dy2st.capture.diagnostics.attribution import is_users
 from dy2st.capture.diagnostics.translation import in_users_words, user_line
-from dy2st.capture.session.session import Session, current
+from dy2st.capture.session.session import Session, current, need
 from dy2st.capture.values.signals import Refused, Signal
+from dy2st.capture.values.symbolic import TaggedUnion
 from dy2st.capture.writes.places import CellPlace, cells_of
 
 ACTS_FOR_USER = False
@@ -191,6 +192,12 @@ def check_handled(session: Session, error: BaseException) -> None:
 def matches(error: BaseException, kind: Any) -> bool:
     """Tell whether an ``except`` clause for a kind, or a tuple of kinds, takes an exception."""
     kinds = kind if isinstance(kind, tuple) else (kind,)
+    if any(isinstance(one, TaggedUnion) for one in kinds):
+        raise errors.CaptureError(
+            "a tensor decides which exceptions an except clause is for",
+            need().here(),
+            fix="name them all, and test which it is in the clause: if isinstance(error, kind): …; raise",
+        )
     if not all(isinstance(one, type) and issubclass(one, BaseException) for one in kinds):
         raise TypeError("catching classes that do not inherit from BaseException is not allowed")
     return issubclass(type(error), kinds)
