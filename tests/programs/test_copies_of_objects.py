@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import dy2st
+from tests.oracle import agree as alike
 from tests.programs.state import agree_with_state
 from tests.worlds import World, agree, calls
 
@@ -583,3 +584,39 @@ def test_attributes_of_ordered_dicts() -> None:
         return World(f, [kept, layer], calls(N, P, N))
 
     agree(make)
+
+
+class Tagged:
+    def __init__(self, v):
+        self.v, self.tags = v, []
+
+
+def chosen_before_all(x):
+    a, b = Tagged(1), Tagged(2)
+    one = a if x[0] > 0 else b
+    copies = copy.deepcopy([one, a, b])
+    copies[0].v = 100
+    return copies[1].v, copies[2].v, copies[0] is copies[1], a.v, b.v
+
+
+def chosen_in_a_dict(x):
+    rows = [[1], [2], [3]]
+    best = rows[int(x[0] > 0)]
+    copies = copy.deepcopy({"best": best, "rows": rows})
+    copies["best"].append(9)
+    return copies["rows"], rows
+
+
+def chosen_in_an_object(x):
+    held = Tagged(0)
+    held.pair = [Tagged(1), Tagged(2)]
+    held.best = held.pair[0] if x[0] > 0 else held.pair[1]
+    held.best, held.pair = held.best, held.pair
+    copied = copy.deepcopy(held)
+    copied.best.tags.append("best")
+    return [one.tags for one in copied.pair], [one.tags for one in held.pair], copied.best is copied.pair[0]
+
+
+@pytest.mark.parametrize("function", [chosen_before_all, chosen_in_a_dict, chosen_in_an_object])
+def test_the_copy_of_one_of_several_is_the_copy_of_that_one(function):
+    alike(function, [torch.tensor([3.0]), torch.tensor([-3.0])])

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.oracle import agree as alike
 from tests.worlds import World, agree, called
 
 P, N = torch.tensor([1.0, 2.0]), torch.tensor([-1.0, -2.0])
@@ -117,3 +118,13 @@ def test_other_operands() -> None:
         return called(f, [d], P, N)
 
     agree(make)
+
+
+def test_a_set_is_looked_for_in_sets_as_a_frozen_one():
+    def f(x):
+        known, n, pair = frozenset([1, 2, 3]), int(x.sum()), {1, 2}
+        nested = {frozenset([1, 2]), 5}
+        parts = known.issubset(pair), known.issuperset(pair), known >= pair, pair <= known, known == {3, 2, 1}
+        return parts, {1, 2} in known, pair in nested, {1, 2} in nested, sorted(known ^ {1}), list(enumerate("ab", x[0])), [1] * n
+
+    alike(f, [torch.tensor(row) for row in ([1, 2], [0, 1], [0, 0])])
