@@ -17,7 +17,6 @@ from collections.abc import Callable
 from typing import Any
 
 import gast
-import torch
 
 from dy2st.capture import current
 from dy2st.capture.collections import tables
@@ -90,7 +89,9 @@ def _over_lists(session: Session | None, use: Callable[[Any, Any], Any], left: A
 
 def _may_be_sequence(value: Any) -> bool:
     """Tell whether a value is one of several, and a list or tuple is among them."""
-    return isinstance(value, TaggedUnion) and any(isinstance(one, (list, tuple, AbstractTuple)) for one in value.options.values())
+    return isinstance(value, TaggedUnion) and any(
+        isinstance(one, (list, tuple, str, AbstractTuple)) for one in value.options.values()
+    )
 
 
 @operator("add")
@@ -112,22 +113,7 @@ def mul(left: Any, right: Any) -> Any:
     session = current()
     if (result := _over_lists(session, mul, left, right)) is not NotImplemented:
         return result
-    for items, times in ((left, right), (right, left)):
-        if session is not None and isinstance(items, list):
-            return lists.repeat(session, items, times)
-        if session is not None and isinstance(items, AbstractTuple):
-            return tuples.repeat(session, items, times)
-        if session is not None and isinstance(times, torch.SymInt) and type(items) in (str, tuple):
-            return _many(session, items, times)
-    return python.mul(left, right)
-
-
-def _many(session: Session, items: str | tuple[Any, ...], times: torch.SymInt) -> Any:
-    """Return a string or tuple so many times, of which only the program knows how many."""
-    one = [items] if isinstance(items, str) else [*items]
-    session.lists.own(one)
-    many = lists.repeat(session, one, times)
-    return session.call("".join, many) if isinstance(items, str) else tuples.of(session, many)
+    return python.mul(left, right) if session is None else tuples.multiplied(session, left, right)
 
 
 @operator("merged")

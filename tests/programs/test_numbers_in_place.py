@@ -1,5 +1,7 @@
 """Numbers that a tensor gives to operations in place, and tensors where torch takes a number."""
 
+import math
+
 import pytest
 import torch
 
@@ -47,3 +49,33 @@ def test_where_a_tensor_decides():
         return x
 
     agree(f, [(X, level) for level in LEVELS])
+
+
+def test_sequences_are_repeated_in_place_as_often_as_a_number_says():
+    def f(t):
+        n = int(t[0])
+        many, some = n if n > 1 else None, n if n > 1 else "ab"
+        text, pair, items = "x", (1, 2), n
+        text *= n
+        pair *= n
+        items *= ["a"]
+        try:
+            many *= "a"
+            rows = [1, 2] * many if n > 2 else ()
+        except TypeError as error:
+            return str(error), text, pair, items, some * 2
+        return many, rows, text, pair, items, some * 2
+
+    agree(f, [torch.tensor([n]) for n in (3, 2, 0, 1, -1)])
+
+
+def test_a_clause_is_entered_where_a_function_of_numbers_gets_none():
+    def f(t):
+        n = int(t[0])
+        one = n if n > 1 else None
+        try:
+            return math.atan2(one, n / 2), round(one, n - 2), pow(one, 2)
+        except TypeError as error:
+            return str(error)
+
+    agree(f, [torch.tensor([n]) for n in (3, 2, 0, 1)])

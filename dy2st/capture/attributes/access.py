@@ -35,7 +35,7 @@ from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_arrays import AbstractArray, is_open
 from dy2st.capture.values.abstract_objects import AbstractObject, AbstractTable, AbstractTuple, example_of
 from dy2st.capture.values.storage import MISSING
-from dy2st.capture.values.symbolic import TaggedUnion, Undefined, may_be_undefined
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, TaggedUnion, Undefined, may_be_undefined
 from dy2st.capture.writes.places import ContentsPlace, ItemPlace
 
 
@@ -431,4 +431,6 @@ def _inplace(session: Session, function: Callable[[Any, Any], Any], target: Any,
         return target
     if isinstance(target, (list, dict, set, collections.deque)) and not isinstance(target, AbstractObject):
         session.places.write(ContentsPlace(target))
+    if function is python.imul and isinstance(target, (str, tuple, *SYMBOLIC_NUMBERS)):  # none of them changes
+        return session.call(python.mul, target, value)
     return function(target, value)

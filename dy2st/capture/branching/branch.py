@@ -123,7 +123,7 @@ def join(session: Session, test: Any, outcomes: Sequence[Outcome], live: Sequenc
     places = {key: place for key, (_, _, place) in pairs.items() if place is not None}
     places |= {key: _one_place(session, write, outcomes) for key, write in left.items()}
     blocks = [
-        outcome.builder.finish(tuple(_any_numbers(leaves, joiner.fresh) if outcome.has_left else leaves))
+        outcome.builder.finish(tuple(_any_numbers(leaves, joiner.fresh)))
         for outcome, leaves in zip(outcomes, joiner.leaves)
     ]
     operands = align_operands(then.builder, orelse.builder)
@@ -180,7 +180,7 @@ def _tells_nothing(place: AttributePlace, told: Sequence[tuple[str, Any]]) -> bo
 
 
 def _any_numbers(leaves: Sequence[Any], fresh: Sequence[Any]) -> list[Any]:
-    """Return numbers for those that nobody looks at: what is computed of them must not fail."""
+    """Return numbers for those that nobody looks at: what is computed of them, wherever that is used, must not fail."""
     return [
         ZEROS[number_kind(result)] if leaf is None and isinstance(result, SYMBOLIC_NUMBERS) else leaf
         for leaf, result in zip(leaves, fresh)

@@ -6,12 +6,16 @@ states += (h,)          in a captured loop: the tuple that an iteration starts w
 
 from __future__ import annotations
 
+import functools
 from typing import Any
+
+import torch
 
 from dy2st.capture.branching.assertions import check
 from dy2st.capture.containers import lists, ranges
 from dy2st.capture.session.session import Session
 from dy2st.capture.values.abstract_objects import AbstractTuple, contents
+from dy2st.capture.values.symbolic import TaggedUnion
 
 
 def of(session: Session, items: list[Any]) -> Any:
@@ -65,3 +69,25 @@ def item(session: Session, value: AbstractTuple, key: Any) -> Any:
     for holds in (length > position, length >= -position):
         check(session, holds, IndexError, "tuple index out of range")
     return lists.get(session, known, position)
+
+
+def multiplied(session: Session, left: Any, right: Any) -> Any:
+    """Return ``left * right``, of which one may be a sequence, and the other how many times it is meant."""
+    for items, times in ((left, right), (right, left)):
+        if isinstance(times, TaggedUnion) and isinstance(items, (list, tuple, str)):
+            return session.over(times, functools.partial(multiplied, session, items))
+        if isinstance(items, list) and getattr(type(items), "__mul__", None) is list.__mul__:
+            return lists.repeat(session, items, times)
+        if isinstance(items, AbstractTuple):
+            return repeat(session, items, times)
+        if isinstance(times, torch.SymInt) and type(items) in (str, tuple):
+            return _many(session, items, times)
+    return left * right
+
+
+def _many(session: Session, items: str | tuple[Any, ...], times: torch.SymInt) -> Any:
+    """Return a string or tuple so many times, of which only the program knows how many."""
+    one = [items] if isinstance(items, str) else [*items]
+    session.lists.own(one)
+    many = lists.repeat(session, one, times)
+    return session.call("".join, many) if isinstance(items, str) else of(session, many)

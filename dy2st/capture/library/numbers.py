@@ -8,7 +8,7 @@ import math
 import operator
 import statistics
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -168,9 +168,23 @@ def _arithmetic(function: Any, target: Any) -> Handler:
     def handle(session: Session, *args: Any, **kwargs: Any) -> Any:
         if not any(isinstance(a, SYMBOLIC_NUMBERS) for a in args) or any(isinstance(a, torch.Tensor) for a in args):
             return function(*args, **kwargs)
+        _require_numbers(function, args)
         return target(session, *args, **kwargs)
 
     return handle
+
+
+_EXAMPLES = {torch.SymInt: 1, torch.SymBool: True, torch.SymFloat: 1.0}
+
+
+def _require_numbers(function: Any, args: Sequence[Any]) -> None:
+    """Raise what Python raises where a function of numbers gets something else beside numbers that only the program knows."""
+    if not any(isinstance(arg, (str, bytes, list, tuple, dict, set, type(None))) for arg in args):
+        return
+    try:
+        function(*(_EXAMPLES.get(type(arg), arg) for arg in args))
+    except TypeError as error:
+        raise raised(TypeError(*error.args)) from None
 
 
 def _round(session: Session, value: Any, digits: Any = None) -> Any:
@@ -229,6 +243,7 @@ def _math(name: str) -> Handler:
     def handle(session: Session, *args: Any, **kwargs: Any) -> Any:
         if kwargs or not any(map(is_symbolic, args)):
             return function(*args, **kwargs)
+        _require_numbers(function, args)
         numbers = [_only_number(session, a) for a in args]
         return _whole(session, function, *numbers) if name in _WHOLE else session.number(function, numbers, kind)
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import torch
 
 from dy2st.capture.attributes import access, attributes
-from dy2st.capture.containers import lists
+from dy2st.capture.containers import lists, tuples
 from dy2st.capture.library.conversions import NOTHING, given_integer
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.looping.truth import logical_not, truth
@@ -50,7 +50,7 @@ def _add(session: Session, left: Any, right: Any) -> Any:
 
 @handles(operator.mul)
 def _multiply(session: Session, left: Any, right: Any) -> Any:
-    return lists.repeat(session, left, right) if getattr(type(left), "__mul__", None) is list.__mul__ else left * right
+    return tuples.multiplied(session, left, right)
 
 
 @handles(operator.truth, takes_unions=True)
