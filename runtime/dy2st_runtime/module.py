@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import functools
+import os
+import tempfile
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
@@ -361,9 +364,38 @@ class LoadedModule(nn.Module):
         methods = {name: self.programs_of(name) for name in self.methods}
         archive.write(path, archive.Model(methods, values, self._dy2st_about, self._dy2st_examples))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle it as the file that :meth:`save` writes: programs and state, but no hooks."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "model.dy2st")
+            self.save(path)
+            with open(path, "rb") as file:
+                data = file.read()
+        operators = [node.target for program in self.programs for node in program.nodes()]
+        namespaces = sorted({target.namespace for target in operators if isinstance(target, torch._ops.OpOverload)})
+        options = {"namespaces": namespaces, "backend": self._dy2st_backend, "max_steps": self._dy2st_max_steps}
+        return _from_bytes, (data, options, self._dy2st_device, self.training)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> LoadedModule:
+        result = memo[id(self)] = type(self).__new__(type(self))
+        result.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return result
+
     def extra_repr(self) -> str:
         """Return the heads of the programs, for ``print(module)``."""
         return "\n".join(str(program).partition("\n")[0] for program in self.programs)
+
+
+def _from_bytes(data: bytes, options: dict[str, Any], device: torch.device, training: bool) -> LoadedModule:
+    """Return a loaded model that was pickled."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.dy2st")
+        with open(path, "wb") as file:
+            file.write(data)
+        model = load(path, **options).to(device)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it was warned of when the mode was chosen
+        return model.train(training)
 
 
 def _prepare(program: Program, max_steps: int | None) -> _Entry:

@@ -393,3 +393,20 @@ def test_a_cond_that_guards_a_while_ends():
         return total
 
     assert dy2st.batch(f)(torch.tensor([3, -1, 5])).tolist() == [3, 0, 5]
+
+
+DRAWS = {
+    "dropout": lambda x: torch.nn.functional.dropout(x, 0.5),
+    "bernoulli": lambda x: torch.bernoulli(x * 0.5),
+    "multinomial": lambda x: torch.multinomial(x, 1),
+    "several": lambda x: torch.nn.functional.dropout(x, 0.5) + torch.rand(4),
+}
+
+
+@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
+def test_what_an_example_draws_does_not_depend_on_the_lanes(draw):
+    found = []
+    for lanes in (None, 1, 3):
+        torch.manual_seed(0)
+        found.append(dy2st.batch(draw, lanes=lanes)(torch.ones(4, 4)))
+    assert torch.equal(found[0], found[1]) and torch.equal(found[0], found[2])

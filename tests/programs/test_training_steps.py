@@ -700,3 +700,59 @@ def test_a_gradient_of_another_shape_is_refused_as_in_eager():
 
     with pytest.raises(RuntimeError, match="attempting to assign a gradient of size"):
         f(torch.ones(3, requires_grad=True))
+
+
+def added_in_a_branch(a, b, x):
+    out = a * 1
+    if x > 0:
+        out += b * x
+    out.backward()
+
+
+def put_in_in_a_branch(a, b, x):
+    out = torch.zeros(2) + a
+    if x > 0:
+        out[0] = b * x
+    out.sum().backward()
+
+
+def added_in_a_loop(a, b, x):
+    out = a * 1
+    for i in range(int(x)):
+        out += b * i
+    out.backward()
+
+
+def copied_in_either_branch(a, b, x):
+    out = torch.zeros(2)
+    if x > 0:
+        out.copy_(b * x)
+    else:
+        out.copy_(a * x)
+    out.sum().backward()
+
+
+@pytest.mark.parametrize("function", [added_in_a_branch, put_in_in_a_branch, added_in_a_loop, copied_in_either_branch])
+@pytest.mark.parametrize("backend", ["python", "native"])
+def test_a_weight_that_only_a_change_in_place_reaches_may_have_no_gradient(function, backend):
+    def step(a, b, x):
+        a.grad = b.grad = None
+        function(a, b, x)
+        return a.grad, b.grad
+
+    static = dy2st.to_static(step, backend=backend)
+    (a, b), (c, d) = ([nn.Parameter(torch.tensor(1.0)), nn.Parameter(torch.tensor(2.0))] for _ in range(2))
+    for number in (1.0, 0.0, 3.0, -1.0):
+        x = torch.tensor(number)
+        assert static(c, d, x) == step(a, b, x)
+
+
+def test_a_branch_that_switches_gradients_before_a_backward_pass_is_refused():
+    def step(w, v, x):
+        if x > 0:
+            w.requires_grad_(False)
+        (w * v * x).backward()
+
+    weights = nn.Parameter(torch.tensor(1.0)), nn.Parameter(torch.tensor(1.0))
+    with pytest.raises(dy2st.CaptureError, match="switches whether a tensor requires gradients"):
+        dy2st.to_static(step)(*weights, torch.tensor(1.0))

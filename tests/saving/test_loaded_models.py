@@ -5,7 +5,9 @@ from __future__ import annotations
 import collections
 import copy
 import dataclasses
+import io
 import os
+import pickle
 import subprocess
 import sys
 import textwrap
@@ -1035,3 +1037,61 @@ class _Aliased(nn.Module):
 def test_another_name_of_a_buffer_is_not_the_buffer(tmp_path):
     with pytest.raises(dy2st.SaveError, match="is the same object as b before the call"):
         dy2st.save(_Aliased(), tmp_path / "m.dy2st", input_spec=[dy2st.InputSpec([2])])
+
+
+class _Counted(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.calls = nn.Linear(2, 2), 0
+        self.layer.bias.requires_grad_(False)
+        self.register_buffer("sum", torch.zeros(1))
+
+    def forward(self, x):
+        self.calls += 1
+        self.sum += x.sum()
+        return self.layer(x) + self.sum if x.sum() > 0 else x * self.calls
+
+
+def _pickled(model):
+    return pickle.loads(pickle.dumps(model))
+
+
+def _through_torch(model):
+    file = io.BytesIO()
+    torch.save(model, file)
+    file.seek(0)
+    return torch.load(file, weights_only=False)
+
+
+@pytest.mark.parametrize("copied", [_pickled, _through_torch, copy.deepcopy], ids=["pickle", "torch.save", "deepcopy"])
+def test_a_loaded_model_is_copied_with_its_state(copied, tmp_path):
+    dy2st.save(_Counted(), tmp_path / "m.dy2st", input_spec=[InputSpec([None, 2])])
+    loaded = dy2st.load(tmp_path / "m.dy2st", max_steps=50)
+    loaded(torch.ones(3, 2))
+    other = copied(loaded)
+    for x in (-torch.ones(1, 2), torch.ones(2, 2)):
+        assert torch.equal(other(x), loaded(x))
+    assert (other.calls, other.sum, other.training) == (loaded.calls, loaded.sum, loaded.training)
+    assert [p.requires_grad for p in other.parameters()] == [p.requires_grad for p in loaded.parameters()]
+    other(torch.ones(1, 2))
+    assert other.calls == loaded.calls + 1
+
+
+class _Step(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls, self.last = 0, None
+
+    def forward(self, x):
+        self.calls, self.last = self.calls + 1, x * 2
+        return x + self.calls if x.sum() > 0 else x
+
+
+def test_parts_of_a_sequence_keep_what_they_write(tmp_path):
+    eager = nn.Sequential(_Step(), nn.Sequential(_Step()))
+    dy2st.save(eager, tmp_path / "m.dy2st", input_spec=[InputSpec([None, 2])])
+    loaded = dy2st.load(tmp_path / "m.dy2st")
+    for x in (torch.ones(1, 2), -torch.ones(1, 2), torch.ones(2, 2)):
+        assert torch.equal(loaded(x), eager(x))
+        first, inner = loaded.get_submodule("0"), loaded.get_submodule("1.0")
+        assert first.calls == eager[0].calls and torch.equal(inner.last, eager[1][0].last)

@@ -122,10 +122,7 @@ def join(session: Session, test: Any, outcomes: Sequence[Outcome], live: Sequenc
     needed.check()
     places = {key: place for key, (_, _, place) in pairs.items() if place is not None}
     places |= {key: _one_place(session, write, outcomes) for key, write in left.items()}
-    blocks = [
-        outcome.builder.finish(tuple(_any_numbers(leaves, joiner.fresh)))
-        for outcome, leaves in zip(outcomes, joiner.leaves)
-    ]
+    blocks = [outcome.builder.finish(tuple(_any_numbers(leaves, joiner.fresh))) for outcome, leaves in zip(outcomes, joiner.leaves)]
     operands = align_operands(then.builder, orelse.builder)
     node = session.builder.call_raw(control.if_, (session.builder.argument(test), *blocks, operands))
     session.builder.bind(tuple(joiner.fresh), node)

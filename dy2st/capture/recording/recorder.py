@@ -115,6 +115,7 @@ class Recorder(ProxyTorchDispatchMode):
         shapes.operands = symbols_of_operands(func, args, kwargs)
         shapes.gives_view = func in _STRETCHING
         shapes.refuses_less_than_one = func.name().startswith("aten::fft_")
+        histories = self._histories(func, args)
         before, lying = tensor_traits.before(self.session, func, args), geometry.before(func, args)
         facts = self._facts_before()
         shapes.notes_stretching, shapes.written_sizes = facts is not None, _written_sizes(func, args)
@@ -129,6 +130,7 @@ class Recorder(ProxyTorchDispatchMode):
             raise
         finally:
             shapes.operation_start, shapes.refuses_less_than_one = None, False
+        self.session.gradients.note_changed(histories)
         may_fail = facts is not None and (self.session.checks.may_fail() or may_refuse(shapes.known, func, args, kwargs))
         if facts is not None and may_fail and _can_be_attempted(func, args, result):
             return self._attempted(func, args, kwargs, facts)
@@ -140,6 +142,17 @@ class Recorder(ProxyTorchDispatchMode):
         if func in _DROPPING and (not args[2] or args[1] == 0):  # the abstract value's result is another one than its operand
             return args[0]
         return self._recorded(func, args, kwargs, result)
+
+    def _histories(self, func: Any, args: Any) -> list[Any]:
+        """Return where the histories of older tensors begin that an operation in a branch or loop changes in place."""
+        builder = self.session.builder
+        if builder.parent is None or not func._schema.is_mutable or not torch.is_grad_enabled():
+            return []
+        written = [value for given, value in zip(func._schema.arguments, args) if _is_written(given)]
+        tensors = (one for one in tree_leaves(written) if isinstance(one, torch.Tensor))
+        return self.session.gradients.histories(
+            one for one in tensors if builder.is_operand(one if one._base is None else one._base)
+        )
 
     def _with_graph(self, func: Any, operands: Any, result: Any) -> Any:
         """Return the result of an operation; one made of others has a gradient where its operands have, whatever made its shape."""

@@ -58,6 +58,12 @@ def _run(session: Session, tensors: Sequence[Any], gradients: Sequence[Any], ret
             session.here(),
             fix="use torch.func.grad or torch.autograd.grad there",
         )
+    if session.gradients.is_switched:
+        raise CaptureError(
+            "a backward pass in a program in which a branch or loop switches whether a tensor requires gradients",
+            session.here(),
+            fix="call requires_grad_() outside of the static function, or detach() what needs no gradients",
+        )
     for check in session.gradients.hook_checks:
         check()
     failing.refuse_if_named(session, RuntimeError(), "backward()", "call it outside of the try statement")
@@ -154,13 +160,14 @@ class _Walk:
     """
 
     def __init__(self, session: Session) -> None:
-        self._ways = session.gradients.ways
+        self._ways, self._changed = session.gradients.ways, session.gradients.changed
         self.known: dict[int, _Leaf] = {id(leaf.abstract): leaf for leaf in _leaves(session)}
         kept = [abstract for abstract in session.gradients.leaves.values() if not abstract.is_leaf]
         self._kept = [abstract.grad_fn for abstract in kept]
         self.known |= {id(node): _Leaf(abstract, abstract) for node, abstract in zip(self._kept, kept)}
         self.is_partial = session.traits.has_lost_graph
         self._open: set[int] = set()
+        self._entered: set[int] = set()
         self._cycles: set[int] = set()
         self._done: dict[int, tuple[set[int], set[int]]] = {}
 
@@ -169,15 +176,15 @@ class _Walk:
         sure: set[int] = set()
         maybe: set[int] = set()
         for start in starts:
-            for leaf in self._leaves_of(start, sure):
+            for leaf in self._leaves_of(start, sure, maybe):
                 inner = self._of_ways(leaf)
                 if inner is not None:
                     sure |= inner[0]
                     maybe |= inner[1]
         return sure, maybe | sure
 
-    def _leaves_of(self, start: Start, sure: set[int]) -> list[torch.Tensor]:
-        """Return the leaves that stand for values of branches and loops; note the other ones."""
+    def _leaves_of(self, start: Start, sure: set[int], maybe: set[int]) -> list[torch.Tensor]:
+        """Return the leaves that stand for values of branches and loops; note the other ones, which are reached, or may be."""
         results, todo, seen = [], [start], dict[int, Any]()
         while todo:
             step = todo.pop()
@@ -186,6 +193,11 @@ class _Walk:
             seen[id(step)] = step  # Python makes an object for a node of autograd anew where nobody holds it
             if id(step) in self.known:
                 sure.add(id(self.known[id(step)].tensor))
+            if id(step) in self._changed and id(step) not in self._entered:
+                in_both, in_one = self._of_changed(step)
+                sure |= in_both
+                maybe |= in_one
+                continue
             if isinstance(step, torch.Tensor):
                 results += [step] if id(step) not in self.known else []
             elif hasattr(step, "variable"):
@@ -193,6 +205,15 @@ class _Walk:
             else:
                 todo += [following for following, _ in step.next_functions]
         return results
+
+    def _of_changed(self, step: Any) -> tuple[set[int], set[int]]:
+        """Return what is reached from an operation that may not run: with it, and without it."""
+        if id(step) not in self._done:
+            self._entered.add(id(step))
+            ways = [self.of_all([self._changed[id(step)][1]]), self.of_all([step])]
+            self._entered.discard(id(step))
+            self._done[id(step)] = set.intersection(*(way[0] for way in ways)), set.union(*(way[1] for way in ways))
+        return self._done[id(step)]
 
     def _of_ways(self, leaf: torch.Tensor) -> tuple[set[int], set[int]] | None:
         """Return what is reached from a leaf that stands for one of several tensors; ``None`` in a cycle, which adds nothing."""

@@ -183,6 +183,7 @@ def _requires_grad(session: Session, func: Any, args: tuple[Any, ...], kwargs: d
     abstract = session.outside.adopted(tensor)
     if abstract.requires_grad is not on:
         tensor_traits.changed_in_place(session, abstract)
+        session.gradients.is_switched |= isinstance(on, torch.SymBool) or session.builder.is_operand(abstract)
     func(abstract, *args[1:], **kwargs)
     if on and tensor is abstract and abstract.is_leaf:
         backward.keep(session, tensor)

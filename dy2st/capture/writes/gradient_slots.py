@@ -55,6 +55,9 @@ class Gradients:
         hook_checks: for each hook of a tensor that is a function of Python, what raises where it must not run in a backward pass of
             the program.
         sparse: the tensors that operations give sparse gradients.
+        changed: nodes of autograd's graph of operations that change a tensor in place in a branch or loop, which may not run: by
+            their identity, with where the history of the tensor began before.
+        is_switched: whether a branch or loop has switched whether a tensor requires gradients.
         leaves: tensors that the program has made leaves of autograd's graph, or has told to keep their gradient, in order.
     """
 
@@ -64,6 +67,8 @@ class Gradients:
         self.sparse: list[torch.Tensor] = []
         self.leaves: dict[int, torch.Tensor] = {}
         self.ways: dict[int, tuple[torch.Tensor, list[list[Start]]]] = {}
+        self.changed: dict[int, tuple[Start, Start]] = {}
+        self.is_switched = False
 
     def place(self, tensor: torch.Tensor) -> AttributePlace:
         """Return the place of the gradient of a tensor: one from outside itself, or else the abstract value."""
@@ -95,6 +100,18 @@ class Gradients:
         leaf: torch.Tensor | None = getattr(value, _LEAF, None)
         if leaf is not None:
             self.ways[id(leaf)] = leaf, [_starts(way) for way in ways]
+
+    def histories(self, tensors: Iterable[torch.Tensor]) -> list[tuple[torch.Tensor, Start]]:
+        """Return where the histories of some tensors, and of those that they are views of, begin now."""
+        bases = [base for tensor in tensors for base in (tensor, tensor._base) if base is not None]
+        return [(base, start_of(base)) for base in bases]
+
+    def note_changed(self, before: Iterable[tuple[torch.Tensor, Start]]) -> None:
+        """Note that tensors that are older than the block that is recorded have been changed in place."""
+        for tensor, start in before:
+            now = start_of(tensor)
+            if now is not None and now is not start:
+                self.changed[id(now)] = now, start
 
 
 def note_history(abstract: torch.Tensor, leaf: torch.Tensor) -> None:

@@ -346,12 +346,17 @@ def _drawn(step: Step, values: Sequence[Any], examples: Examples, is_same: bool)
             return Stacked(result)
     special = per_example.DRAWN.get(step.target)
     if special is not None:
-        values = [_read(value) for value in values]
+        values = [_of_each(_read(value), len(examples)) for value in values]
         if not any(type(value) in (Each, Ragged, Numbers) for value in values):
             result = special(step, values, examples)
             if result is not None:
                 return result
     return one_by_one(step, values, examples)
+
+
+def _of_each(value: Any, count: int) -> Any:
+    """Return a tensor that all examples have, or the only one has, as that of each: what they draw does not depend on that."""
+    return Stacked(value.expand(count, *value.shape).contiguous()) if isinstance(value, torch.Tensor) else value
 
 
 # -- one by one --------------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import re
 Key = str | int
 _STEP = r"\[(?:0|[1-9]\d*|'\w+')\]"
 _ITEMS = re.compile(rf"(?:{_STEP})+$")
-_ATTRIBUTE = re.compile(rf"self((?:\.[^\W\d]\w*)+(?:{_STEP})*)")
+_ATTRIBUTE = re.compile(rf"self((?:\.\w+)+(?:{_STEP})*)")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,6 +16,9 @@ from dy2st_runtime.executors.cpp.values import CTYPES, Number, Statement, Tensor
 def pointwise(call: Call) -> Value:
     """Return an operation of the table."""
     known = TABLE[call.name]
+    others = set(call.arguments) - {*known.operands, "memory_format"}
+    if others:  # another overload does more: ``round(decimals=1)``
+        raise Unsupported(f"{call.name} with {', '.join(sorted(others))} has no C++")
     operands = [call[name] for name in known.operands]
     kind = known.kind
     if call.name in FLOATING_ONLY and not _first_dtype(operands).is_floating_point:
