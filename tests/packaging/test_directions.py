@@ -34,6 +34,7 @@ dy2st.capture.arguments
 dy2st.capture.on_raise
 dy2st.capture.outputs
 dy2st.capture.calls
+dy2st.capture.distributed
 dy2st.capture.unconverted
 dy2st.capture.arrays
 dy2st.capture.library
@@ -89,6 +90,7 @@ dy2st_runtime.archive
 dy2st_runtime.call
 dy2st_runtime.analyses
 dy2st_runtime.ir
+dy2st_runtime.distributed
 dy2st_runtime.primitives
 dy2st_runtime.arrays
 dy2st_runtime.torch_versions

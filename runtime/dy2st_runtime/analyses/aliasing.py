@@ -21,7 +21,6 @@ from torch import fx
 
 from dy2st_runtime.ir.program import Block, nested_blocks, node_blocks
 from dy2st_runtime.primitives import control, modes
-from dy2st_runtime.primitives.islands import Island
 
 _OUTSIDE = "outside"
 """Stands for the memory that was there before the call."""
@@ -102,7 +101,7 @@ class Aliasing:
                 self._memory.mark("written", value)
             for value in node.all_input_nodes if node.target in _PYTHON else ():
                 self._note_escape(value)
-            if node.target is control.call_ and isinstance(node.args[0], Island):
+            if node.target is control.call_ and getattr(node.args[0], "writes_outside", False):
                 self._memory.mark("written", _OUTSIDE)  # by what it finds itself
 
     def share(self, a: fx.Node, b: fx.Node) -> bool:

@@ -112,7 +112,10 @@ class Island:
     Attributes:
         kind: what the program goes on with.
         calls: how often the program has called it.
+        writes_outside: whether it may write tensors that it is not given.
     """
+
+    writes_outside = True
 
     def __init__(
         self,
