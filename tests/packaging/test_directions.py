@@ -90,8 +90,8 @@ dy2st_runtime.archive
 dy2st_runtime.call
 dy2st_runtime.analyses
 dy2st_runtime.ir
-dy2st_runtime.distributed
 dy2st_runtime.primitives
+dy2st_runtime.distributed
 dy2st_runtime.arrays
 dy2st_runtime.torch_versions
 dy2st_runtime.compiled

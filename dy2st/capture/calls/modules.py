@@ -17,6 +17,7 @@ from torch.nn.utils.rnn import PackedSequence
 from dy2st import errors
 from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.calls import autograd_functions, outer_hooks
+from dy2st.capture.distributed import spread
 from dy2st.capture.distributed.boundaries import Gathered, call_replica
 from dy2st.capture.distributed.wrappers import state_of
 from dy2st.capture.environment.capture_lock import CAPTURE_LOCK
@@ -63,6 +64,8 @@ def _call_with_hooks(session: Session, module: torch.nn.Module, call: _Call, arg
             session.here(),
             fix="call the model once in eager, under dy2st.enable_to_static(False)",
         )
+    if spread.runs_as_python(module):
+        return spread.call(session, module, args, kwargs)
     if module._forward_pre_hooks or module._forward_hooks:
         CAPTURE_LOCK.go_alone()  # a hook of a library may put tensors into the module, which nobody sees done
     gathered = Gathered(session, module)

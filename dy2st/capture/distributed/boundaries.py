@@ -48,13 +48,13 @@ class Gathered:
         session, module = self._session, self._module
         if is_flat(module):
             raise CaptureError(
-                f"{_name(session, module)} is wrapped in FullyShardedDataParallel, which makes one flat tensor of its parameters",
+                f"{name_of(session, module)} is wrapped in FullyShardedDataParallel, which makes one flat tensor of its parameters",
                 session.here(),
                 fix="use torch.distributed.fsdp.fully_shard(module) there, or wrap the outermost module only",
             )
         if any(map(is_grouped, (*module._forward_pre_hooks.values(), *module._forward_hooks.values()))):
             raise CaptureError(
-                f"{_name(session, module)} is sharded together with other modules, as one group of fully_shard",
+                f"{name_of(session, module)} is sharded together with other modules, as one group of fully_shard",
                 session.here(),
                 fix="shard each module by itself, or all of them with the module around them",
             )
@@ -62,13 +62,13 @@ class Gathered:
     def enter(self, hook: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Gather the parameters of the group whose hook this is; gives the arguments of the module."""
         session, state = self._session, state_of(hook)
-        _check(session, self._module)
+        check_place(session, self._module)
         policy = state._mp_policy
         cast = policy.param_dtype if policy.cast_forward_inputs else None
         args, kwargs, given, results = _through(session, (args, kwargs), cast, self._module)
         parameters = [parameter for group in state._fsdp_param_groups for parameter in group.fsdp_params]
         whole = [_whole(session, parameter, policy) for parameter in parameters]
-        operation = Gather(self._module, _name(session, self._module), state)
+        operation = Gather(self._module, name_of(session, self._module), state)
         session.builder.call(control.call_, (operation, tuple(given), {}), {}, (*results, *whole))
         CAPTURE_LOCK.go_alone()
         for parameter, abstract in zip(parameters, whole):
@@ -79,7 +79,7 @@ class Gathered:
         """Let go of them; gives the result of the module."""
         session, state = self._session, state_of(hook)
         (result,), _, given, results = _through(session, ((result,), {}), state._mp_policy.output_dtype, self._module, hooks=True)
-        operation = Release(self._module, _name(session, self._module), state)
+        operation = Release(self._module, name_of(session, self._module), state)
         session.builder.call(control.call_, (operation, tuple(given), {}), {}, tuple(results))
         self.give_back()
         return result
@@ -100,7 +100,7 @@ class Gathered:
 
 def call_replica(session: Session, module: Any, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Do what ``DistributedDataParallel.forward`` does."""
-    _check(session, module)
+    check_place(session, module)
     if module.mixed_precision is not None or module._use_python_reducer:
         raise CaptureError(
             "DistributedDataParallel with mixed_precision, or compiled by torch, is called in a static function",
@@ -112,7 +112,7 @@ def call_replica(session: Session, module: Any, call: Callable[..., Any], args: 
         raise CaptureError(
             f"DistributedDataParallel moves its arguments to {module.device}", session.here(), fix="move them there before the call"
         )
-    name = _name(session, module)
+    name = name_of(session, module)
     session.builder.call(control.call_, (BeginReplica(module, name), tuple(given), {}), {}, None)
     result = call(module.module.forward if module._delay_all_reduce_all_params else module.module, *args, **kwargs)
     (result,), _, given, results = _through(session, ((result,), {}), None, module)
@@ -120,18 +120,19 @@ def call_replica(session: Session, module: Any, call: Callable[..., Any], args: 
     return result
 
 
-def _name(session: Session, module: torch.nn.Module) -> str:
+def name_of(session: Session, module: torch.nn.Module) -> str:
+    """Return the name of a module for messages and the program's text."""
     source = session.tracker.source_of(module)
     return type(module).__name__ if source is None else source.name
 
 
-def _check(session: Session, module: torch.nn.Module) -> None:
+def check_place(session: Session, module: torch.nn.Module) -> None:
     """Refuse what a wrapper cannot be in.
 
     Raises:
         CaptureError: it is.
     """
-    name = _name(session, module)
+    name = name_of(session, module)
     if session.request.for_any_call:
         raise CaptureError(
             f"{name} works together with other processes, which a saved or exported program does not have",
@@ -202,7 +203,7 @@ def _check_leaf(session: Session, leaf: Any, module: torch.nn.Module) -> None:
     held = isinstance(leaf, (Represents, *CAPTURE_VALUES)) and not isinstance(leaf, SYMBOLIC_NUMBERS)
     if held or (dataclasses.is_dataclass(leaf) and not isinstance(leaf, (type, *CONSTANTS))):
         raise CaptureError(
-            f"{_name(session, module)} gets or gives a {type(leaf).__name__}, in which its hooks would have to look for tensors",
+            f"{name_of(session, module)} gets or gives a {type(leaf).__name__}, in which its hooks would have to look for tensors",
             session.here(),
             fix="give it tensors, in tuples, lists and dicts",
         )
@@ -210,12 +211,6 @@ def _check_leaf(session: Session, leaf: Any, module: torch.nn.Module) -> None:
 
 def _whole(session: Session, parameter: Any, policy: Any) -> torch.Tensor:
     """Return what stands for a parameter that is gathered."""
-    if parameter._unsharded_dtensor_spec is not None:
-        raise CaptureError(
-            "parameters that are sharded by fully_shard and spread by a plan for tensors are gathered in a static function",
-            session.here(),
-            fix="use one of them, or make the modules static that have whole parameters",
-        )
     dtype = policy.param_dtype or parameter.sharded_param.dtype
     sizes, strides = tuple(parameter._orig_size), tuple(parameter._contiguous_orig_stride)
     before = session.traits.graph_is_partial
