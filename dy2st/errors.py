@@ -19,13 +19,14 @@
     ├── BuildError                           the native executor cannot be built
     ├── BatchError                           a function cannot be run for many examples at once
     ├── ExampleErrors (ExceptionGroup)       some examples of a batch have raised
+    ├── GroupError (RuntimeError)            a program with collectives runs in a process that it is not for
     ├── IslandError (TypeError)              Python that a program calls gives something else than before
     ├── StepLimitError                       the loops of a call make more iterations than the caller allows
     ├── TableError                           a dict or set of the program is asked what only one of Python knows
     ├── TracingError                         torch.jit.trace would keep one path of a program
     └── ServingError                         a server cannot start, or cannot serve a model
 
-The root and the last thirteen, from ``SignatureError`` on, are defined by `dy2st_runtime.errors`, which a deployment host has
+The root and the last fourteen, from ``SignatureError`` on, are defined by `dy2st_runtime.errors`, which a deployment host has
 without dy2st.
 """
 
@@ -41,6 +42,7 @@ from dy2st_runtime.errors import (
     BuildError,
     Dy2stError,
     ExampleErrors,
+    GroupError,
     IslandError,
     LoadError,
     ProgramError,
@@ -63,6 +65,7 @@ __all__ = [
     "Dy2stError",
     "ExampleErrors",
     "ExportError",
+    "GroupError",
     "IslandError",
     "LeakError",
     "LoadError",

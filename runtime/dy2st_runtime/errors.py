@@ -105,6 +105,15 @@ class IslandError(Dy2stError, TypeError):
         """Whose result was of another kind, where that is the cause."""
 
 
+class GroupError(Dy2stError, RuntimeError):
+    """A program that works together with other processes runs in one that is not like the one that it is for.
+
+    Cause: a saved program with collectives is loaded before ``torch.distributed`` is set up, or in a process that has no group of
+    that name, another rank, or more or fewer processes beside it.
+    Fix: set up the processes as they were when the program was saved, or save it for these; the message says what they were.
+    """
+
+
 class StepLimitError(Dy2stError):
     """The loops of one call make more iterations than the caller allows.
 
