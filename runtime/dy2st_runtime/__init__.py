@@ -4,6 +4,7 @@ from dy2st_runtime.archive.archive import save_programs
 from dy2st_runtime.batching import batch
 from dy2st_runtime.errors import (
     BatchError,
+    DivergenceError,
     Dy2stError,
     ExampleErrors,
     GroupError,
@@ -23,6 +24,7 @@ warn_if_untested()
 __all__ = [
     "BatchError",
     "Block",
+    "DivergenceError",
     "Dy2stError",
     "Effect",
     "ExampleErrors",

@@ -27,6 +27,7 @@ dy2st.saving
 dy2st.static
 dy2st.static.matching
 dy2st.static.calls
+dy2st.static.distributed
 dy2st.constructs
 dy2st.capture.__init__
 dy2st.capture.trace

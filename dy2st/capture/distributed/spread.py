@@ -17,6 +17,7 @@ from dy2st.capture.session.session import Session
 from dy2st.capture.unconverted import learned
 from dy2st.capture.unconverted.island_calls import Recording
 from dy2st.capture.values.kinds import is_spread
+from dy2st_runtime.distributed.collectives import Group
 
 _PLANS = "torch.distributed.tensor"
 _CALL: Any = torch.nn.Module._wrapped_call_impl
@@ -47,4 +48,6 @@ def call(session: Session, module: torch.nn.Module, args: tuple[Any, ...], kwarg
     """Record a call of such a module."""
     check_place(session, module)
     recording = _Call(session, _CALL, "its parameters are spread over processes", name_of(session, module))
+    spread: list[Any] = [parameter for parameter in module.parameters() if is_spread(parameter)]
+    recording.group = Group.of_mesh(next((p.device_mesh for p in spread), None))
     return recording.record(None, (module, *args), kwargs)

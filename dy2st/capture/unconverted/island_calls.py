@@ -29,6 +29,7 @@ from dy2st.capture.values.symbolic import (
     unpack_list,
 )
 from dy2st.capture.values.texts import RuntimeString, Text
+from dy2st_runtime.distributed.collectives import Group
 from dy2st_runtime.ir.flattening import shallow
 from dy2st_runtime.primitives import control, island_kinds
 from dy2st_runtime.primitives.islands import Container, Island, Known, Reference, Slot
@@ -58,6 +59,7 @@ class Recording:
         self._session, self._function, self._reason = session, function, reason
         self._name = name or function.__qualname__
         self._slots: list[Any] = []
+        self.group: Group | None = None
 
     def record(self, mark: island_kinds.Mark | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Record the call; gives what stands for its result."""
@@ -72,6 +74,7 @@ class Recording:
         place = "" if location is None else f"{os.path.basename(location.file)}:{location.line}"
         function = _weakly(session, self._function)
         island = Island(function, self._name, parts, named, known, place, self._reason)
+        island.group = self.group
         out: list[Any] = []
         value = abstract_values.fresh(self._type(known.kind), session, out)
         session.builder.call(control.call_, (island, tuple(self._slots), {}), {}, tuple(out))

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import distributed, fx
 
-from dy2st_runtime.distributed import collectives
+from dy2st_runtime.distributed import agreement, collectives
 from dy2st_runtime.errors import SaveError
 from dy2st_runtime.ir.document import Json
 from dy2st_runtime.primitives import control
@@ -15,6 +15,14 @@ from dy2st_runtime.primitives import control
 TARGET = "collective_"
 """The target of an operation that works together with other processes."""
 _ASKS = "asks"
+_TOLD: dict[str, type[agreement.Told]] = {kind.name: kind for kind in (agreement.Agree, agreement.Either)}
+_FUNCTIONS: dict[str, Any] = {
+    function.__name__: function
+    for function in (
+        agreement.mask, agreement.tie, agreement.keep, agreement.put_back, agreement.all_hold, agreement.holds_or_idle,
+    )
+}  # fmt: skip
+"""What a program calls where processes take a way together."""
 
 
 def to_json(node: fx.Node) -> dict[str, Any] | None:
@@ -23,7 +31,7 @@ def to_json(node: fx.Node) -> dict[str, Any] | None:
     Raises:
         SaveError: it exists only in this process.
     """
-    call = node.args[0] if node.target is control.call_ else None
+    call: Any = node.args[0] if node.target is control.call_ else None
     if call is collectives.ask:
         return {"target": TARGET, "function": _ASKS}
     if isinstance(call, collectives.Expect):
@@ -32,6 +40,10 @@ def to_json(node: fx.Node) -> dict[str, Any] | None:
     if isinstance(call, collectives.Batch):
         parts = [[name, peer, tag, _group(group)] for name, peer, group, tag in call.parts]
         return {"target": TARGET, "function": call.name, "parts": parts}
+    if isinstance(call, agreement.Told):
+        return {"target": TARGET, "function": call.name, "group": _group(call.group), "place": call.place, "what": call.what}
+    if call in _FUNCTIONS.values():
+        return {"target": TARGET, "function": call.__name__}
     if not isinstance(call, collectives.Collective):
         return None
     results: dict[str, Any] = {"target": TARGET, "function": call.name}
@@ -66,12 +78,7 @@ def check_ranks(json: Json, target: Any, args: tuple[Any, ...], kwargs: dict[str
 def _named_group(target: Any, args: Any, kwargs: Any) -> str | None:
     if not isinstance(target, torch._ops.OpOverload) or target.namespace != collectives.NAMESPACE:
         return None
-    names = [argument.name for argument in target._schema.arguments]
-    if "group_name" not in names:
-        return None
-    at = names.index("group_name")
-    name = args[at] if at < len(args) else kwargs.get("group_name")
-    return name if isinstance(name, str) else None
+    return collectives.group_name(target, args, kwargs)
 
 
 def _group(group: Any) -> list[Any]:
@@ -97,6 +104,10 @@ def read(json: Json) -> Any:
         result = collectives.Expect(name, None if given is None else _read_group(given), answer)
         result()
         return result
+    if name in _FUNCTIONS:
+        return _FUNCTIONS[name]
+    if name in _TOLD:
+        return _TOLD[name](_read_group(json.field("group")), json.field("place").text(), json.field("what").text())
     if name == collectives.Batch.name:
         return collectives.Batch([_read_part(part) for part in json.field("parts").array()])
     if name not in collectives.COLLECTIVES or not hasattr(distributed, name):

@@ -12,6 +12,8 @@ from typing import Any, NoReturn
 
 import torch
 
+from dy2st_runtime.distributed.collectives import Group
+
 
 class Boundary:
     """One side of a module: a function of Python that a program calls.
@@ -23,6 +25,8 @@ class Boundary:
 
     writes_outside = True
     """Whether it may write tensors that it is not given."""
+    passes_through = True
+    """Whether it gives back what it gets, with other history; what comes behind that was there before."""
     does = "runs"
 
     def __init__(self, module: torch.nn.Module, name: str) -> None:
@@ -45,8 +49,20 @@ class Boundary:
         assert module is not None, "the program is guarded by it"
         return module
 
+    @property
+    def group(self) -> Group:
+        """The processes that have to meet here."""
+        raise NotImplementedError
 
-class BeginReplica(Boundary):
+
+class _OfReplica(Boundary):
+    @property
+    def group(self) -> Group:
+        """The processes that have copies of the module."""
+        return Group.of(self.module.process_group)
+
+
+class BeginReplica(_OfReplica):
     """What ``DistributedDataParallel`` does before its module runs."""
 
     does = "begin_replica"
@@ -55,7 +71,7 @@ class BeginReplica(Boundary):
         self.module._pre_forward(*tensors)
 
 
-class EndReplica(Boundary):
+class EndReplica(_OfReplica):
     """What it does afterwards; gives the results, by way of autograd where a backward pass has to tell of those without use."""
 
     does = "end_replica"
@@ -80,6 +96,11 @@ class Gather(Boundary):
         assert state is not None, "its module is there"
         return state
 
+    @property
+    def group(self) -> Group:
+        """The processes that have parts of the parameters, or copies of the parts."""
+        return group_of_state(self.state)
+
     def __call__(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         given, _ = self.state._pre_forward(self.module, tensors, {})
         whole = [parameter._unsharded_param for group in self.state._fsdp_param_groups for parameter in group.fsdp_params]
@@ -93,3 +114,15 @@ class Release(Gather):
 
     def __call__(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return tuple(self.state._post_forward(self.module, (), tensors))
+
+
+def group_of_state(state: Any) -> Group:
+    """Return the processes that share the parameters of a group of ``fully_shard``."""
+    groups = []
+    for kept in state._fsdp_param_groups:
+        names = ("shard_process_group", "replicate_process_group")
+        groups += [Group.of(getattr(kept.mesh_info, name)) for name in names if hasattr(kept.mesh_info, name)]
+    widest = max(groups, key=lambda group: len(group.ranks), default=Group(None, ()))
+    everywhere = Group.of(None)
+    together = {rank for group in groups for rank in group.ranks}
+    return everywhere if len(groups) > 1 and not together <= set(widest.ranks) else widest

@@ -36,6 +36,16 @@ def named(name: str) -> Any:
     return torch._C._distributed_c10d._resolve_process_group(name)  # type: ignore[arg-type]  # torch has a type for names
 
 
+def group_name(target: Any, args: Any, kwargs: Any) -> str | None:
+    """Return the name of the group that an operator of :data:`NAMESPACE` gets; ``None`` if it gets none."""
+    names = [argument.name for argument in target._schema.arguments]
+    if "group_name" not in names:
+        return None
+    at = names.index("group_name")
+    name = args[at] if at < len(args) else kwargs.get("group_name")
+    return name if isinstance(name, str) else None
+
+
 @dataclasses.dataclass(frozen=True)
 class Group:
     """A group of processes.
@@ -57,6 +67,11 @@ class Group:
             ranks = distributed.get_process_group_ranks(None) if handle is None and distributed.is_initialized() else ()
             return cls(None, tuple(ranks), handle)
         return cls(handle.group_name, tuple(distributed.get_process_group_ranks(handle)), handle)
+
+    @classmethod
+    def of_mesh(cls, mesh: Any) -> Group:
+        """Return the processes of a mesh, where they have a group; else all that there are."""
+        return cls.of(mesh.get_group() if mesh is not None and mesh.ndim == 1 else None)
 
     def find(self) -> Group:
         """Return this group as the running process has it.
@@ -148,8 +163,6 @@ class Expect:
         group: that it is asked of.
         answer: that it gave when the program was made.
     """
-
-    only_keeps = True
 
     def __init__(self, question: str, group: Group | None, answer: Any) -> None:
         self.question, self.group, self.answer = question, group, answer

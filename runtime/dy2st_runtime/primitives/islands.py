@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from dy2st_runtime.distributed.collectives import Group
 from dy2st_runtime.distributed.waiting import waited
 from dy2st_runtime.errors import IslandError
 from dy2st_runtime.primitives.island_kinds import Kind, OtherKindError, UnknownKindError, join, kind_of, leaves
@@ -114,9 +115,11 @@ class Island:
         kind: what the program goes on with.
         calls: how often the program has called it.
         writes_outside: whether it may write tensors that it is not given.
+        group: the processes that it works together with.
     """
 
     writes_outside = True
+    group: Group | None = None
 
     def __init__(
         self,
