@@ -146,6 +146,30 @@ def test_processes_find_out_together(backend: str, tmp_path: Path) -> None:
             assert told == other[2] and "test_uniform.py:" in told and "ranks [0], and false in ranks [1]" in told
 
 
+def first_program(x: torch.Tensor) -> Any:
+    if x.sum() > 0:
+        dist.all_reduce(x)
+    return x
+
+
+def second_program(x: torch.Tensor) -> Any:
+    if x.sum() > 0:
+        dist.all_reduce(x)
+    return x * 2
+
+
+def _two_programs(rank: int) -> list[Any]:
+    function = (first_program, second_program)[rank]
+    return [_outcome(function, torch.ones(2), uniform=uniform) for uniform in ("check", "auto")]
+
+
+def test_processes_with_different_programs_find_out(tmp_path: Path) -> None:
+    one, other = run(_two_programs, tmp_path)
+    assert one == other
+    for told in one:
+        assert "different programs: rank 0 decides a branch at test_uniform.py:" in told and told.count("test_uniform.py:") == 2
+
+
 def _told(rank: int) -> list[Any]:
     x = torch.ones(2)  # alike in both processes: nothing hangs
     return [_outcome(f, x, uniform=u) for u in (None, "error") for f in (branch, loop, decided_together)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -42,6 +44,19 @@ class Told:
         """Whether there is nobody to tell."""
         return not distributed.is_initialized() or distributed.get_world_size(self.group.handle) <= 1
 
+    @functools.cached_property
+    def number(self) -> int:
+        """What tells this question from others: processes that ask different ones have different programs."""
+        return int.from_bytes(hashlib.sha256(f"{self.name} {self.what} {self.place}".encode()).digest()[:7], "big")
+
+    def elsewhere(self) -> DivergenceError:
+        """Return what all processes raise that meet here, and ask different questions."""
+        places: list[Any] = [None] * distributed.get_world_size(self.group.handle)
+        distributed.all_gather_object(places, f"a {self.what} at {self.place}", group=self.group.handle)
+        ranks = self.group.ranks or tuple(range(len(places)))
+        told = "; ".join(f"rank {rank} decides {place}" for rank, place in zip(ranks, places, strict=True))
+        return DivergenceError(f"processes that have to work together run different programs: {told}")
+
     def device(self) -> torch.device:
         """Return where tensors have to be that the group moves."""
         return distributed.distributed_c10d._get_object_coll_device(self.group.handle)  # type: ignore[return-value]
@@ -61,10 +76,13 @@ class Agree(Told):
         """
         if self.is_alone:
             return
-        own = torch.tensor([bool(condition)], dtype=torch.uint8, device=self.device())
+        own = torch.tensor([bool(condition), self.number], dtype=torch.int64, device=self.device())
         answers = [torch.empty_like(own) for _ in range(distributed.get_world_size(self.group.handle))]
         distributed.all_gather(answers, own, group=self.group.handle)
-        flags = [bool(answer.item()) for answer in answers]
+        told = [answer.tolist() for answer in answers]
+        if any(number != self.number for _, number in told):
+            raise self.elsewhere()
+        flags = [bool(flag) for flag, _ in told]
         if all(flags) or not any(flags):
             return
         ranks = self.group.ranks or tuple(range(len(flags)))
@@ -91,9 +109,12 @@ class Either(Told):
         yes, no = bool(active) and bool(condition), bool(active) and not condition
         some, others = yes, no
         if not self.is_alone:
-            told = torch.tensor([yes, no], dtype=torch.uint8, device=self.device())
+            told = torch.tensor([yes, no, self.number, -self.number], dtype=torch.int64, device=self.device())
             distributed.all_reduce(told, op=distributed.ReduceOp.MAX, group=self.group.handle)
-            some, others = map(bool, told.tolist())
+            first, second, greatest, least = told.tolist()
+            if greatest != -least:
+                raise self.elsewhere()
+            some, others = bool(first), bool(second)
         others = others or not some  # nobody has a say: all go where there is the least to do
         own = bool(condition) if some and others else some
         return some, others, yes, no, own
