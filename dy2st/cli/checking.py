@@ -7,9 +7,9 @@ from pathlib import Path
 
 from dy2st.cli.explaining import import_named, spec
 from dy2st.cli.output import clean, console, size, told
+from dy2st.distributed import worlds
 from dy2st.errors import LoadError
 from dy2st.saving.layers import static_of
-from dy2st.static.distributed import worlds
 from dy2st.static.static_function import StaticFunction
 from dy2st_runtime.archive import archive
 

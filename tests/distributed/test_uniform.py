@@ -203,7 +203,7 @@ def _sharded_as_replicas(rank: int, way: str, numbers: list[int], backend: str) 
 
 @pytest.mark.parametrize("way", _SHARDING)
 def test_sharded_models_whose_processes_part_train_as_replicas_do(way: str, tmp_path: Path) -> None:
-    assert run(_sharded_as_replicas, tmp_path, way, [3, 6], "native") == [[], []]
+    assert run(_sharded_as_replicas, tmp_path, way, [6], "native") == [[], []]
 
 
 @pytest.mark.slow

@@ -94,7 +94,10 @@ def _train(rank: int, ways: list[str], numbers: list[int], backends: list[str]) 
     return found
 
 
-@pytest.mark.parametrize("way", _WAYS)
+_QUICK = ("replicas", "accumulated", "own_hook", "static_graph", "sharded", "sharded_finely", "cast", "flat_apart")
+
+
+@pytest.mark.parametrize("way", [way if way in _QUICK else pytest.param(way, marks=pytest.mark.slow) for way in _WAYS])
 def test_weights_are_those_of_eager(way: str, tmp_path: Path) -> None:
     assert run(_train, tmp_path, [way], [1], ["native"]) == [[], []]
 

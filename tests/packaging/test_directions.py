@@ -18,6 +18,7 @@ dy2st.cli
 dy2st.compressing
 dy2st.__init__
 dy2st.translator
+dy2st.distributed
 dy2st.api
 dy2st.batching
 dy2st.onnx_backend
