@@ -177,7 +177,11 @@ class Variance:
                 value = (value or frozenset()) | {frozenset(group.ranks)} if makes_same(node) else value
             elif torch.Tag.nondeterministic_seeded in target.tags or target.namespace == "dy2st_random":
                 value = _DIFFERS
-        elif target in (control.transform_, control.apply_) and any(_is_unknown(inner) for inner in _inside(node)):
+        elif target is control.transform_:
+            for block in node_blocks(node):
+                self._enter(block, (*node.args[2], *node.args[3]))  # type: ignore[misc]
+                self._block(block)
+        if target in (control.transform_, control.apply_) and any(_is_unknown(inner) for inner in _inside(node)):
             value = _DIFFERS
         for written in writes(node):
             self._write(written, value, replaces=False)

@@ -182,27 +182,28 @@ def _is_differentiable(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.requires_grad and torch.is_grad_enabled()
 
 
-def keep(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Return copies of tensors that a way writes.
+def keep(*tensors: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+    """Return copies of tensors that a way writes; ``None`` for one that is not there on this way.
 
     Raises:
         DivergenceError: one of them has a gradient, which is not undone by putting it back.
     """
-    if any(tensor.requires_grad for tensor in tensors):
+    if any(tensor is not None and tensor.requires_grad for tensor in tensors):
         raise DivergenceError(
             "a tensor with a gradient is changed in place in a branch or loop that processes enter for others only; "
             "give a new one back"
         )
-    return tuple(tensor.detach().clone() for tensor in tensors)
+    return tuple(None if tensor is None else tensor.detach().clone() for tensor in tensors)
 
 
-def put_back(active: Any, tensors: Sequence[torch.Tensor], kept: Sequence[torch.Tensor]) -> None:
+def put_back(active: Any, tensors: Sequence[torch.Tensor | None], kept: Sequence[torch.Tensor | None]) -> None:
     """Undo what a way has written that was taken for others only."""
-    if active:
+    pairs = [(tensor, before) for tensor, before in zip(tensors, kept, strict=True) if tensor is not None and before is not None]
+    if active or not pairs:
         return
     # what an operation on the way has saved for its backward pass has gradients of zero: it does not matter what is in it then
-    with torch.no_grad(), _unsafe_preserve_version_counter(tuple(tensors)):
-        for tensor, before in zip(tensors, kept, strict=True):
+    with torch.no_grad(), _unsafe_preserve_version_counter(tuple(tensor for tensor, _ in pairs)):
+        for tensor, before in pairs:
             tensor.copy_(before)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from torch import fx
@@ -12,7 +12,7 @@ from dy2st_runtime.analyses.communication import groups_inside
 from dy2st_runtime.analyses.variance import Variance, holds
 from dy2st_runtime.distributed.boundaries import Gather
 from dy2st_runtime.distributed.collectives import Group
-from dy2st_runtime.ir.program import Program, node_blocks
+from dy2st_runtime.ir.program import Block, Program, node_blocks
 from dy2st_runtime.primitives import control
 
 
@@ -38,9 +38,15 @@ class Meetings:
         if node.target in (control.if_, control.while_):
             carried = node.args[2] if node.target is control.while_ else ()
             for block in node_blocks(node):
-                for inner, outer in zip(block.inputs, (*carried, *node.args[3])):  # type: ignore[misc]
-                    if isinstance(outer, fx.Node):
-                        self._outer[inner] = outer
+                self._note_block(block, (*carried, *node.args[3]))  # type: ignore[misc]
+        elif node.target is control.transform_:
+            for block in node_blocks(node):
+                self._note_block(block, (*node.args[2], *node.args[3]))  # type: ignore[misc]
+
+    def _note_block(self, block: Block, values: Sequence[Any]) -> None:
+        for inner, outer in zip(block.inputs, values):
+            if isinstance(outer, fx.Node):
+                self._outer[inner] = outer
 
     def _note_gathered(self, node: fx.Node) -> None:
         source: Any = node.args[0] if node.target is operator.getitem else None

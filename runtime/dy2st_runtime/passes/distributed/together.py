@@ -77,8 +77,25 @@ class _Writer:
                     node.args = (_called(node.graph, node, agreement.holds_or_idle, node.args[0], active), *node.args[1:])
             elif node.target in (control.if_, control.while_):
                 self._visit(node, active)
+            elif node.target is control.transform_:
+                self._refuse_inside(node)
             elif active is not None and node.target is control.call_ and type(node.args[0]) is Gather:
                 _mask_all(list(node.users), active)
+
+    def _refuse_inside(self, node: fx.Node) -> None:
+        """Refuse that processes part ways in what is done once more in a backward pass, or transformed.
+
+        Raises:
+            DivergenceError: they may.
+        """
+        for block in _blocks(node):
+            for inner in _operations(block):
+                if self._meetings.has(inner) and self._meetings.group(inner) is not None:
+                    raise DivergenceError(
+                        f"processes have to take the branch or loop at {inner.meta.get('location')} together, and each decides by "
+                        "itself; it is inside of a function that is transformed, or done again in the backward pass; make its "
+                        "condition the same in all processes"
+                    )
 
     def _visit(self, node: fx.Node, active: fx.Node | None) -> None:
         group = self._meetings.group(node)
