@@ -16,7 +16,7 @@ from torch.distributed.fsdp import fully_shard
 import dy2st
 import dy2st_runtime
 from dy2st_runtime.analyses.variance import Variance
-from tests.distributed.models import Net, batches, train, whole
+from tests.distributed.models import WIDTH, Net, batches, train, whole
 from tests.distributed.processes import run
 from tests.distributed.test_wrappers import _finely, _sharded, _unused
 
@@ -217,6 +217,41 @@ def test_many_sharded_models_do(way: str, backend: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("way", _SHARDING)
 def test_four_processes_do(way: str, tmp_path: Path) -> None:
     assert run(_sharded_as_replicas, tmp_path, way, [*range(200, 210)], "native", world=4, timeout=900) == [[]] * 4
+
+
+class Experts(nn.Module):
+    """Each row goes to one of four; in one process or other an expert has nothing to do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.gate = nn.Linear(WIDTH, 4)
+        self.experts = nn.ModuleList(nn.Sequential(nn.Linear(WIDTH, 16), nn.ReLU(), nn.Linear(16, WIDTH)) for _ in range(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        shares, chosen = self.gate(x * 4).softmax(-1).max(-1)
+        out = torch.zeros_like(x)
+        for number, expert in enumerate(self.experts):
+            rows = torch.where(chosen == number)[0]
+            if rows.numel() > 0:
+                out.index_add_(0, rows, expert(x[rows]) * shares[rows, None])
+        return out
+
+
+def _experts(rank: int) -> list[Any]:
+    eager = _unused(Experts())
+    static = dy2st.to_static(Experts(), uniform="auto")
+    for expert in static.experts:
+        fully_shard(expert)
+    fully_shard(static)
+    data = [batch[: 2 + rank] for batch in batches(rank, 20)]
+    losses = [train(model, data) for model in (eager, static)]
+    different = max((a - whole(b)).abs().max().item() for a, b in zip(eager.parameters(), static.parameters(), strict=True))
+    return [different < 1e-6, losses[0] == losses[1]]
+
+
+def test_experts_without_work_in_some_process_train(tmp_path: Path) -> None:
+    assert run(_experts, tmp_path) == [[True, True]] * 2
 
 
 def _warned_of(rank: int) -> list[int]:

@@ -19,7 +19,7 @@ _TOLD: dict[str, type[agreement.Told]] = {kind.name: kind for kind in (agreement
 _FUNCTIONS: dict[str, Any] = {
     function.__name__: function
     for function in (
-        agreement.mask, agreement.tie, agreement.keep, agreement.put_back, agreement.all_hold, agreement.holds_or_idle,
+        agreement.mask, agreement.tie, agreement.link, agreement.all_hold, agreement.holds_or_idle,
     )
 }  # fmt: skip
 """What a program calls where processes take a way together."""

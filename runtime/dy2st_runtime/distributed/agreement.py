@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import distributed
-from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 
 from dy2st_runtime.distributed.collectives import Group
 from dy2st_runtime.errors import DivergenceError
@@ -121,28 +119,35 @@ class Either(Told):
 
 
 class _Masked(torch.autograd.Function):
-    """Values as they are, whose gradients are zero where a process takes a way for others only."""
+    """Values as they are, whose gradients are zero."""
 
     @staticmethod
-    def forward(ctx: Any, active: bool, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        ctx.active = active
+    def forward(ctx: Any, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         ctx.set_materialize_grads(False)
         return tuple(tensor.view_as(tensor) for tensor in tensors)
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor | None) -> Any:
-        if ctx.active:
-            return (None, *gradients)
-        return (None, *(None if gradient is None else torch.zeros_like(gradient) for gradient in gradients))
+        return tuple(None if gradient is None else torch.zeros_like(gradient) for gradient in gradients)
 
 
-def mask(active: Any, *values: Any) -> tuple[Any, ...]:
-    """Return values that a way takes which is taken for others only, unless ``active``: they get gradients of zero."""
-    at = [position for position, value in enumerate(values) if _is_differentiable(value)]
+def mask(active: Any, written: int, *values: Any) -> tuple[Any, ...]:
+    """Return values for a way that all processes take: themselves where a process takes it for itself.
+
+    Args:
+        active: whether it does.
+        written: how many of the values, the first ones, the way writes: for others only, it writes copies.
+        *values: what the way takes; for others only, they get gradients of zero.
+    """
+    if active:
+        return values
     results = [*values]
+    at = [position for position, value in enumerate(values) if _is_differentiable(value)]
     if at:
-        for position, masked in zip(at, _Masked.apply(bool(active), *(values[position] for position in at))):  # type: ignore[no-untyped-call]
+        for position, masked in zip(at, _Masked.apply(*(values[position] for position in at))):  # type: ignore[no-untyped-call]
             results[position] = masked
+    for position in range(written):
+        results[position] = results[position].clone() if isinstance(results[position], torch.Tensor) else results[position]
     return tuple(results)
 
 
@@ -174,37 +179,40 @@ def tie(count: int, *values: Any) -> tuple[Any, ...]:
     return tuple(results)
 
 
+class _Nothing(torch.autograd.Function):
+    """Zero, with a value behind it whose gradient is zero."""
+
+    @staticmethod
+    def forward(ctx: Any, value: torch.Tensor) -> torch.Tensor:
+        ctx.like = value.shape, value.dtype, value.device
+        return value.new_zeros(())
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> torch.Tensor:
+        shape, dtype, device = ctx.like
+        return torch.zeros(shape, dtype=dtype, device=device)
+
+
+def link(active: Any, *pairs: Any) -> None:
+    """Have a backward pass through tensors that a way writes go through what it has written for others only.
+
+    Args:
+        active: whether a process takes the way for itself.
+        *pairs: each tensor, and the copy that was written in its place.
+    """
+    if active:
+        return
+    for tensor, copy in zip(pairs[::2], pairs[1::2], strict=True):
+        if _is_differentiable(copy) and not copy.is_leaf:
+            tensor.sub_(_Nothing.apply(copy))  # type: ignore[no-untyped-call]  # zero: nothing else leaves a negative zero as it is
+
+
 def _has_gradients(value: torch.Tensor) -> bool:
     return value.is_floating_point() or value.is_complex()
 
 
 def _is_differentiable(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.requires_grad and torch.is_grad_enabled()
-
-
-def keep(*tensors: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
-    """Return copies of tensors that a way writes; ``None`` for one that is not there on this way.
-
-    Raises:
-        DivergenceError: one of them has a gradient, which is not undone by putting it back.
-    """
-    if any(tensor is not None and tensor.requires_grad for tensor in tensors):
-        raise DivergenceError(
-            "a tensor with a gradient is changed in place in a branch or loop that processes enter for others only; "
-            "give a new one back"
-        )
-    return tuple(None if tensor is None else tensor.detach().clone() for tensor in tensors)
-
-
-def put_back(active: Any, tensors: Sequence[torch.Tensor | None], kept: Sequence[torch.Tensor | None]) -> None:
-    """Undo what a way has written that was taken for others only."""
-    pairs = [(tensor, before) for tensor, before in zip(tensors, kept, strict=True) if tensor is not None and before is not None]
-    if active or not pairs:
-        return
-    # what an operation on the way has saved for its backward pass has gradients of zero: it does not matter what is in it then
-    with torch.no_grad(), _unsafe_preserve_version_counter(tuple(tensor for tensor, _ in pairs)):
-        for tensor, before in pairs:
-            tensor.copy_(before)
 
 
 def all_hold(*conditions: Any) -> bool:

@@ -2,7 +2,7 @@
 
     if p:                              some, others, in_then, in_else, own = either[branch](p)
       call_(all_reduce, (y,))          if some:                 # all processes, or none
-      …                                  …                      # gradients are zero, and writes undone, unless in_then
+      …                                  …                      # on copies, with gradients of zero, unless in_then
     else:                         →    if others:
       …                                  …
                                        if own: the results of the one, else those of the other
@@ -155,8 +155,7 @@ class _Writer:
         written = self._written(block)
         flag = _with_input(block)
         self.block(block, flag)
-        _mask_all(block.inputs[:count], flag)
-        _undo(block, written, flag)
+        _mask_all(block.inputs[:count], flag, written)
         return flag
 
     # -- loops -----------------------------------------------------------------------------------------------------------------
@@ -173,8 +172,7 @@ class _Writer:
         written = self._written(body)
         flag = _with_input(body, count)
         self.block(body, flag)
-        _mask_all([value for value in body.inputs if value is not flag], flag)
-        _undo(body, written, flag)
+        _mask_all([value for value in body.inputs if value is not flag], flag, written)
         end = body.graph.output_node()
         following, *results = body.outputs
         with body.graph.inserting_before(end):
@@ -306,9 +304,10 @@ def _with_input(block: Block, position: int | None = None) -> fx.Node:
     return result
 
 
-def _mask_all(values: Sequence[fx.Node], active: fx.Node) -> None:
-    """Put masked values in the place of some that may have a gradient, wherever these are used by now."""
-    wanted = [value for value in values if tensor_type(value) is not None and may_have_gradient(value) and value.users]
+def _mask_all(values: Sequence[fx.Node], active: fx.Node, written: Sequence[fx.Node] = ()) -> None:
+    """Put values that are for a process itself, or for others, in the place of some, wherever these are used by now."""
+    others = [value for value in values if value not in written and tensor_type(value) is not None and may_have_gradient(value)]
+    wanted = [value for value in (*written, *others) if value.users]
     if not wanted:
         return
     graph = wanted[0].graph
@@ -316,24 +315,17 @@ def _mask_all(values: Sequence[fx.Node], active: fx.Node) -> None:
     first = last.next
     while first.op == "placeholder":
         first = first.next
+    count = sum(value in written for value in wanted)
     with graph.inserting_before(first):
-        masked = graph.call_function(control.call_, (agreement.mask, (active, *wanted), {}))  # type: ignore[arg-type]
-        masked.meta = _place(first)
+        masked = _called(graph, first, agreement.mask, active, count, *wanted)
         results = {value: _item(masked, masked, position, value.meta.get("type", "")) for position, value in enumerate(wanted)}
     for value, result in results.items():
         value.replace_all_uses_with(result, delete_user_cb=lambda user: user is not masked)
-
-
-def _undo(block: Block, written: Sequence[fx.Node], active: fx.Node) -> None:
-    """Keep what is in some inputs of a block, and put it back at its end where a process runs it for others."""
-    if not written:
-        return
-    graph, end = block.graph, block.graph.output_node()
-    first = next(node for node in graph.nodes if node.op != "placeholder")
-    with graph.inserting_before(first):
-        kept = graph.call_function(control.call_, (agreement.keep, tuple(written), {}))  # type: ignore[arg-type]
-    with graph.inserting_before(end):
-        graph.call_function(control.call_, (agreement.put_back, (active, tuple(written), kept), {}))  # type: ignore[arg-type]
+    pairs = [(value, results[value]) for value in wanted[:count]]
+    if pairs:
+        end = graph.output_node()
+        with graph.inserting_before(end):
+            _called(graph, end, agreement.link, active, *(part for pair in pairs for part in pair))
 
 
 def _constants(inputs: int, outputs: tuple[Any, ...]) -> Block:
