@@ -26,9 +26,11 @@ from dy2st.errors import (
     CaptureError,
     ConversionError,
     DataDependentError,
+    DivergenceError,
     Dy2stError,
     ExampleErrors,
     ExportError,
+    GroupError,
     IslandError,
     LeakError,
     LoadError,
@@ -49,6 +51,7 @@ from dy2st.input_spec import InputSpec
 from dy2st.logs import set_code_level, set_verbosity
 from dy2st.lowering import whole as _whole
 from dy2st.onnx_backend import registration
+from dy2st.static.distributed.meeting import DivergenceWarning
 from dy2st.static.fallback import EagerCalls, EagerWarning
 from dy2st.static.report import IslandCalls, Report
 from dy2st.static.rewrite import rewrite
@@ -72,12 +75,15 @@ __all__ = [
     "CaptureError",
     "ConversionError",
     "DataDependentError",
+    "DivergenceError",
+    "DivergenceWarning",
     "Dy2stError",
     "EagerCalls",
     "EagerWarning",
     "ExampleErrors",
     "ExportError",
     "ExportReport",
+    "GroupError",
     "InputSpec",
     "IslandCalls",
     "IslandError",

@@ -41,6 +41,7 @@ def to_static(  # type: ignore[overload-overlap]  # a module is callable, and co
     passes: Sequence[Pass] = ...,
     unroll: bool | int | None = ...,
     loop_checkpoints: int | None = ...,
+    uniform: str | None = ...,
 ) -> _M: ...
 @overload
 def to_static(
@@ -52,6 +53,7 @@ def to_static(
     passes: Sequence[Pass] = ...,
     unroll: bool | int | None = ...,
     loop_checkpoints: int | None = ...,
+    uniform: str | None = ...,
 ) -> StaticFunction: ...
 @overload
 def to_static(
@@ -63,6 +65,7 @@ def to_static(
     passes: Sequence[Pass] = ...,
     unroll: bool | int | None = ...,
     loop_checkpoints: int | None = ...,
+    uniform: str | None = ...,
 ) -> Callable[[Any], Any]: ...
 @plainly
 def to_static(
@@ -74,6 +77,7 @@ def to_static(
     passes: Sequence[Pass] = (),
     unroll: bool | int | None = None,
     loop_checkpoints: int | None = None,
+    uniform: str | None = None,
 ) -> Any:
     """Make a function, method or module run as programs.
 
@@ -94,6 +98,9 @@ def to_static(
             ``None`` stands for :data:`~dy2st.config.UNROLL`, and for fewer where the iterations do much. A list that such a loop
             appends to has a length that is known only at run time.
         loop_checkpoints: see :class:`checkpointed`, for all loops of the function that allow it.
+        uniform: what becomes of a branch or loop in which several processes work together, and whose condition each decides for
+            itself: ``None`` warns at capture, ``"error"`` raises then, ``"check"`` has the processes compare the condition at each
+            call and raise together, ``"auto"`` has all of them take a way that one of them takes.
 
     Returns:
         A :class:`~dy2st.StaticFunction`, or the module.
@@ -101,6 +108,7 @@ def to_static(
     Raises:
         SignatureError: the arguments make no sense together.
         BackendError: there is no such executor.
+        DivergenceError: processes may part ways, which ``uniform`` does not allow, or cannot cure.
         ConversionError: the function has no source, or is written with something that has no static meaning, and ``full_graph``.
 
     Example:
@@ -112,7 +120,7 @@ def to_static(
         >>> relu_or_double(torch.tensor([1.0, 2.0])), relu_or_double(torch.tensor([1.0, -2.0]))
         (tensor([2., 4.]), tensor([1., 0.]))
     """
-    options = Options(input_spec, full_graph, backend, passes, unroll, loop_checkpoints)
+    options = Options(input_spec, full_graph, backend, passes, unroll, loop_checkpoints, uniform)
     make = plainly(functools.partial(make_static, options=options))
     return make if function is None else make(function)
 

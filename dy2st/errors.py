@@ -19,13 +19,15 @@
     ├── BuildError                           the native executor cannot be built
     ├── BatchError                           a function cannot be run for many examples at once
     ├── ExampleErrors (ExceptionGroup)       some examples of a batch have raised
+    ├── DivergenceError (RuntimeError)       processes take different ways to what they have to do together
+    ├── GroupError (RuntimeError)            a program with collectives runs in a process that it is not for
     ├── IslandError (TypeError)              Python that a program calls gives something else than before
     ├── StepLimitError                       the loops of a call make more iterations than the caller allows
     ├── TableError                           a dict or set of the program is asked what only one of Python knows
     ├── TracingError                         torch.jit.trace would keep one path of a program
     └── ServingError                         a server cannot start, or cannot serve a model
 
-The root and the last thirteen, from ``SignatureError`` on, are defined by `dy2st_runtime.errors`, which a deployment host has
+The root and the last fifteen, from ``SignatureError`` on, are defined by `dy2st_runtime.errors`, which a deployment host has
 without dy2st.
 """
 
@@ -39,8 +41,10 @@ from dy2st_runtime.errors import (
     BackendError,
     BatchError,
     BuildError,
+    DivergenceError,
     Dy2stError,
     ExampleErrors,
+    GroupError,
     IslandError,
     LoadError,
     ProgramError,
@@ -60,9 +64,11 @@ __all__ = [
     "CaptureError",
     "ConversionError",
     "DataDependentError",
+    "DivergenceError",
     "Dy2stError",
     "ExampleErrors",
     "ExportError",
+    "GroupError",
     "IslandError",
     "LeakError",
     "LoadError",

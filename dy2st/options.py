@@ -12,6 +12,9 @@ from dy2st.input_spec import Specs, checked_specs
 from dy2st_runtime import executors
 from dy2st_runtime.passes.application import Pass
 
+UNIFORM = ("error", "check", "auto")
+"""What may be asked for where processes may part ways."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Options:
@@ -28,6 +31,7 @@ class Options:
     passes: Sequence[Pass] = ()
     unroll: bool | int | None = None
     loop_checkpoints: int | None = None
+    uniform: str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.full_graph, bool):
@@ -42,6 +46,9 @@ class Options:
             raise SignatureError(f"unroll is True, False or a number of iterations, not {self.unroll!r}")
         if self.loop_checkpoints is not None:
             training.check_snapshots(self.loop_checkpoints, "loop_checkpoints")
+
+        if self.uniform not in (None, *UNIFORM):
+            raise SignatureError(f"uniform is one of {', '.join(map(repr, UNIFORM))} or None, not {self.uniform!r}")
 
     @property
     def written_out(self) -> int:

@@ -94,10 +94,23 @@ def show(
 
 @app.command()
 def check(
-    archives: Annotated[list[Path], typer.Argument(help="Archives to check.", show_default=False)], namespace: Namespaces = None
+    archives: Annotated[list[Path], typer.Argument(help="Archives to check; functions with --world.", show_default=False)],
+    namespace: Namespaces = None,
+    world: Annotated[
+        int | None, typer.Option("--world", min=1, help="Check package.model:Net for so many processes: do they always meet?")
+    ] = None,
+    spec: Annotated[
+        list[str] | None, typer.Option("--spec", "-s", metavar="TYPE", help="With --world, an argument, as for dy2st explain.")
+    ] = None,
 ) -> None:
     """Check hashes, structure and operators of archives. The exit status is 1 when one is not whole."""
-    if not checking.check(archives, namespace or ()):
+    with _told():
+        if world is None:
+            good = checking.check(archives, namespace or ())
+        else:
+            found = [checking.check_world(str(name), spec or [], world) for name in archives]
+            good = all(found)
+    if not good:
         raise typer.Exit(1)
 
 

@@ -5,9 +5,36 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from dy2st.cli.explaining import import_named, spec
 from dy2st.cli.output import clean, console, size, told
+from dy2st.distributed import worlds
 from dy2st.errors import LoadError
+from dy2st.saving.layers import static_of
+from dy2st.static.static_function import StaticFunction
 from dy2st_runtime.archive import archive
+
+
+def check_world(name: str, specs: Sequence[str], world: int) -> bool:
+    """Capture a function as each process of a world does, and tell where processes would not meet; whether they all do.
+
+    Args:
+        name: where to import it from, as for ``dy2st explain``.
+        specs: its arguments, written as there.
+        world: how many processes there are.
+    """
+    given = [spec(text) for text in specs] or None
+    layers = []
+
+    def make() -> StaticFunction:
+        layers.append(import_named(name))  # a static function does not keep its module alive
+        return static_of(layers[-1], given)
+
+    found, out = worlds.findings(make, world), console()
+    for text in found:
+        out.print(clean(f"{name}: {text}"), style="red", markup=False, soft_wrap=True)
+    if not found:
+        out.print(clean(f"{name}: {world} processes meet wherever they work together"), style="green", markup=False, soft_wrap=True)
+    return not found
 
 
 def check(paths: Sequence[Path], namespaces: Collection[str]) -> bool:

@@ -46,7 +46,7 @@ def explain(name: str, specs: Sequence[str], output: Path) -> None:
         SignatureError: there is no such function, or a specification makes no sense.
     """
     result = [spec(text) for text in specs] or None
-    layer = _import_named(name)  # a static function does not keep it alive
+    layer = import_named(name)  # a static function does not keep it alive
     output.write_text(page.html(_explained(name, static_of(layer, result))), encoding="utf-8")
     console().print(clean(f"wrote {output}"), markup=False, soft_wrap=True)
 
@@ -73,7 +73,12 @@ def spec(text: str) -> Any:
         raise SignatureError(f"{text} is neither a tensor, as f32[n, 4], nor a constant of Python") from None
 
 
-def _import_named(name: str) -> Any:
+def import_named(name: str) -> Any:
+    """Return what a name on the command line is of; of a class of modules one that is made.
+
+    Raises:
+        SignatureError: there is no such thing.
+    """
     module_name, sign, path = name.partition(":")
     if not sign or not path:
         raise SignatureError(f"{name} does not name a function as package.module:function")

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from dy2st.capture.distributed.wrappers import is_wrapper
 from dy2st.errors import SignatureError
 from dy2st.options import Options
 from dy2st.static.copying import bind_copies
@@ -20,6 +21,9 @@ def make_static(given: Any, options: Options) -> Any:
         static_function = StaticFunction(function.function, options, function.instance)
         static_function.keeps = function.instance
         return static_function
+    if is_wrapper(function):  # which prepares each call itself
+        make_static(function.module, options)
+        return function
     if isinstance(function, torch.nn.Module):
         static_forward = StaticFunction(_plain(_forward_of(function)), options, function)
         object.__setattr__(

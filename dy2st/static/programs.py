@@ -29,6 +29,7 @@ from dy2st.static.cache import Entry, Lookup, ProgramCache
 from dy2st.static.calls.call import Call
 from dy2st.static.calls.signature import CallSignature
 from dy2st.static.conversion import convert_callee
+from dy2st.static.distributed.meeting import meet
 from dy2st.static.dynamic_state import Dims, DynamicState, Miss
 from dy2st.static.fallback import random_states, reason_of, set_random_states
 from dy2st.static.fast_path import Route
@@ -143,7 +144,7 @@ class Programs:
             if logs.cache.isEnabledFor(logging.INFO):
                 logs.cache.info("%s: miss, %s", self._function.__qualname__, self.cache.told(lookup))
             call, captured = self._dynamic.capture(miss, lambda call, dynamic: self._capture(call, dynamic, lookup))
-            captured = self._with_passes(captured)
+            captured = self._with_passes(captured, call)
             with _cache_lock:
                 entry = self.cache.add(call.key, captured)
             return Lookup(call, (entry,), entry, fetch(captured.sources, call.arguments), ())
@@ -178,9 +179,11 @@ class Programs:
             set_random_states(random)
             raise
 
-    def _with_passes(self, captured: Captured) -> Captured:
+    def _with_passes(self, captured: Captured, call: Call) -> Captured:
+        values = fetch(captured.sources, call.arguments)
         check_leaks(self._function, None if self._instance is None else self._instance())
-        return dataclasses.replace(captured, program=apply_passes(captured.program, self._options.passes))
+        program = apply_passes(captured.program, self._options.passes)
+        return dataclasses.replace(captured, program=meet(captured, program, values, self._options.uniform))
 
     def _request(self, call: Call, dynamic_state: Mapping[str, Dims]) -> Request:
         return Request(
@@ -229,7 +232,7 @@ class Programs:
             request = dataclasses.replace(
                 request, with_hooks=with_hooks, leaves_early=records, leaves_always=records, for_any_call=True
             )
-            captured = self._with_passes(capture(request, convert_callee, _OPERATORS))
+            captured = self._with_passes(capture(request, convert_callee, _OPERATORS), call)
             return captured, fetch(captured.sources, call.arguments)
 
 

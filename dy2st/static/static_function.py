@@ -22,7 +22,7 @@ from dy2st.capture.environment.sources import fetch
 from dy2st.capture.outputs.captured import Captured
 from dy2st.capture.session.session import current
 from dy2st.capture.unconverted.island_calls import UnknownIslandError
-from dy2st.errors import Dy2stError, IslandError
+from dy2st.errors import DivergenceError, Dy2stError, IslandError
 from dy2st.frames import hide, plainly
 from dy2st.options import Options
 from dy2st.static.cache import Entry, Lookup, ProgramCache
@@ -271,8 +271,8 @@ class StaticFunction:
         except UnknownIslandError as error:
             return error
         except Exception as error:
-            if self._eager is None:
-                raise
+            if self._eager is None or isinstance(error, DivergenceError):
+                raise  # in eager, processes would wait for each other for ever
             return error
         finally:
             if self._eager is not None:

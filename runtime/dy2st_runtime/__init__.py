@@ -4,8 +4,10 @@ from dy2st_runtime.archive.archive import save_programs
 from dy2st_runtime.batching import batch
 from dy2st_runtime.errors import (
     BatchError,
+    DivergenceError,
     Dy2stError,
     ExampleErrors,
+    GroupError,
     LoadError,
     ProgramError,
     SaveError,
@@ -22,9 +24,11 @@ warn_if_untested()
 __all__ = [
     "BatchError",
     "Block",
+    "DivergenceError",
     "Dy2stError",
     "Effect",
     "ExampleErrors",
+    "GroupError",
     "InputSlot",
     "LoadError",
     "LoadedModule",

@@ -105,6 +105,26 @@ class IslandError(Dy2stError, TypeError):
         """Whose result was of another kind, where that is the cause."""
 
 
+class DivergenceError(Dy2stError, RuntimeError):
+    """Processes that run one program take different ways to an operation that they have to do together.
+
+    Cause: a branch or loop whose condition each process decides for itself, by its own data, has a collective inside, or uses
+    parameters that processes share; or the processes have captured different programs. In plain PyTorch, they would wait for each
+    other for ever, or train on what belongs to another operation.
+    Example: ``if x.sum() > 0: dist.all_reduce(y)``.
+    Fix: make the condition the same in all processes, or let them go together: ``to_static(..., uniform="auto")``.
+    """
+
+
+class GroupError(Dy2stError, RuntimeError):
+    """A program that works together with other processes runs in one that is not like the one that it is for.
+
+    Cause: a saved program with collectives is loaded before ``torch.distributed`` is set up, or in a process that has no group of
+    that name, another rank, or more or fewer processes beside it.
+    Fix: set up the processes as they were when the program was saved, or save it for these; the message says what they were.
+    """
+
+
 class StepLimitError(Dy2stError):
     """The loops of one call make more iterations than the caller allows.
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import copy
-import functools
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from torch.distributed.tensor import Shard, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils._pytree import tree_leaves
@@ -90,42 +88,20 @@ class Net(nn.Module):
         return h
 
 
-def _shard(net: nn.Module, mesh: DeviceMesh) -> nn.Module:
-    return fully_shard(net, mesh=mesh)  # type: ignore[no-any-return]
-
-
-def _shard_part(net: Net, mesh: DeviceMesh) -> nn.Module:
-    fully_shard(net.first, mesh=mesh)
-    return net
-
-
-def _wrap(net: nn.Module, mesh: DeviceMesh, own_names: bool = False) -> nn.Module:
-    return FullyShardedDataParallel(net, use_orig_params=own_names, device_id=torch.device("cpu"))
-
-
 def _spread(net: Net, mesh: DeviceMesh) -> nn.Module:
     for linear in (net.first, net.second):
         linear.weight = nn.Parameter(distribute_tensor(linear.weight.detach(), mesh, [Shard(0)]))
     return net
 
 
-@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("calls", [0, 2])
-@pytest.mark.parametrize("shard", [_shard, _shard_part, _wrap, functools.partial(_wrap, own_names=True), _spread])
-def test_sharded_parameters_are_refused(shard: Callable[[nn.Module, DeviceMesh], nn.Module], calls: int, mesh: DeviceMesh) -> None:
+def test_parameters_that_are_spread_say_what_eager_says(calls: int, mesh: DeviceMesh) -> None:
     net = dy2st.to_static(Net())
     for _ in range(calls):
         net(torch.ones(1, 2))
-    sharded = shard(net, mesh)
-    with pytest.raises(dy2st.CaptureError, match="sharded|spread over processes"):
-        sharded(torch.ones(1, 2))
-
-
-def test_a_distributed_module_is_refused_in_a_static_function(group: None) -> None:
-    net = DistributedDataParallel(Net())
-    for static in (dy2st.to_static(lambda x: net(x) + 1), dy2st.to_static(net)):
-        with pytest.raises(dy2st.CaptureError, match="make the module inside static"):
-            static(torch.ones(1, 2))
+    _spread(net, mesh)
+    with pytest.raises(RuntimeError, match="mixed torch.Tensor and DTensor"):
+        net(torch.ones(1, 2))
 
 
 @pytest.mark.parametrize("backend", ["python", "native"])

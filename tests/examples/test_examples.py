@@ -1,6 +1,8 @@
 """Each example runs as a newcomer would run it, with fewer steps where that loses nothing."""
 
 import importlib.util
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -77,3 +79,27 @@ def test_export_targets_agree_with_eager_on_every_branch():
         assert report.verified >= 5
         assert report.largest_difference < 1e-5
         assert sum("both ways" in line for line in report.coverage) == 3, "each branch went both ways"
+
+
+def test_sharded_training_gives_the_weights_of_replicas():
+    result = load("sharded_training").main(steps=28)
+    assert result["identical_losses"]
+    assert result["difference"] == 0
+    assert len(result["refined"]) > 2
+    assert result["last_loss"] < result["first_loss"]
+    assert result["programs"] == 1
+
+
+def test_sharded_training_under_torchrun_does_so_too():
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+        EXAMPLES / "sharded_training.py",
+    ]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.count("weights differ by 0.0e+00") == 2

@@ -18,6 +18,7 @@ dy2st.cli
 dy2st.compressing
 dy2st.__init__
 dy2st.translator
+dy2st.distributed
 dy2st.api
 dy2st.batching
 dy2st.onnx_backend
@@ -27,6 +28,7 @@ dy2st.saving
 dy2st.static
 dy2st.static.matching
 dy2st.static.calls
+dy2st.static.distributed
 dy2st.constructs
 dy2st.capture.__init__
 dy2st.capture.trace
@@ -34,6 +36,7 @@ dy2st.capture.arguments
 dy2st.capture.on_raise
 dy2st.capture.outputs
 dy2st.capture.calls
+dy2st.capture.distributed
 dy2st.capture.unconverted
 dy2st.capture.arrays
 dy2st.capture.library
@@ -91,6 +94,7 @@ dy2st_runtime.call
 dy2st_runtime.analyses
 dy2st_runtime.ir
 dy2st_runtime.primitives
+dy2st_runtime.distributed
 dy2st_runtime.arrays
 dy2st_runtime.torch_versions
 dy2st_runtime.compiled

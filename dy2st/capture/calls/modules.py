@@ -11,11 +11,15 @@ from typing import Any
 import torch
 from torch import fx
 from torch.nn.modules import module as torch_module
+from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils.rnn import PackedSequence
 
 from dy2st import errors
 from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.calls import autograd_functions, outer_hooks
+from dy2st.capture.distributed import spread
+from dy2st.capture.distributed.boundaries import Gathered, call_replica
+from dy2st.capture.distributed.wrappers import state_of
 from dy2st.capture.environment.capture_lock import CAPTURE_LOCK
 from dy2st.capture.environment.same_contents import PATCH_MARK
 from dy2st.capture.environment.users_code import is_skipped
@@ -48,8 +52,7 @@ def _call_with_hooks(session: Session, module: torch.nn.Module, call: _Call, arg
             session.here(),
             fix="give it the padded tensor and mask what comes out, or loop over the steps with a cell",
         )
-    full, others = module._get_backward_hooks()
-    if others:
+    if module._get_backward_hooks()[1]:
         raise errors.CaptureError(
             f"{type(module).__name__} has hooks of the old kind, which see the last operation of the module only",
             session.here(),
@@ -61,15 +64,36 @@ def _call_with_hooks(session: Session, module: torch.nn.Module, call: _Call, arg
             session.here(),
             fix="call the model once in eager, under dy2st.enable_to_static(False)",
         )
+    if spread.runs_as_python(module):
+        return spread.call(session, module, args, kwargs)
     if module._forward_pre_hooks or module._forward_hooks:
         CAPTURE_LOCK.go_alone()  # a hook of a library may put tensors into the module, which nobody sees done
+    gathered = Gathered(session, module)
+    gathered.check()
+    try:
+        return _between_hooks(session, module, gathered, call, args, kwargs)
+    finally:
+        gathered.give_back()
+
+
+def _between_hooks(session: Session, module: torch.nn.Module, gathered: Gathered, call: _Call, args: Any, kwargs: Any) -> Any:
+    full = module._get_backward_hooks()[0]
     for hook_id, hook in (*torch_module._global_forward_pre_hooks.items(), *module._forward_pre_hooks.items()):
-        args, kwargs = _run_pre_hook(session, module, hook_id, hook, args, kwargs)
+        if state_of(hook) is not None:
+            args, kwargs = gathered.enter(hook, args, kwargs)
+        else:
+            args, kwargs = _run_pre_hook(session, module, hook_id, hook, args, kwargs)
     hooked = bool(full or module._get_backward_pre_hooks())
     if hooked:
         hook_node, args = _hook_inputs(session, module, args)
-    result = _with_settings(session, module, lambda: call(module.forward, *args, **kwargs))
+    if isinstance(module, DistributedDataParallel):
+        result = call_replica(session, module, call, args, kwargs)
+    else:
+        result = _with_settings(session, module, lambda: call(module.forward, *args, **kwargs))
     for hook_id, hook in (*torch_module._global_forward_hooks.items(), *module._forward_hooks.items()):
+        if state_of(hook) is not None:
+            result = gathered.leave(hook, result)
+            continue
         extra = (kwargs,) if hook_id in module._forward_hooks_with_kwargs else ()
         changed = call(hook, module, args, *extra, result)
         result = _changed(session, changed, result)

@@ -136,21 +136,11 @@ def says_nothing(value: Any) -> bool:
 
 
 def check_whole(module: torch.nn.Module, name: str) -> None:
-    """Refuse a module that TorchScript or a wrapper of ``torch.distributed`` runs, or whose parameters processes share."""
+    """Refuse a module that TorchScript runs, or whose parameters are parts of one tensor."""
     if isinstance(module, torch.jit.ScriptModule):
         raise CaptureError(
             f"{name} is a module of TorchScript, which has no code in Python",
             fix="use the module that it was made from, or mark the function that calls it with @dy2st.not_to_static",
-        )
-    if SHARDED in module.__dict__:
-        raise CaptureError(
-            f"the parameters of {name} are sharded (fully_shard, FullyShardedDataParallel): a program holds whole ones",
-            fix="make the functions static that get tensors only, and not the module; or use DistributedDataParallel",
-        )
-    if isinstance(module, torch.nn.parallel.DistributedDataParallel):
-        raise CaptureError(
-            "DistributedDataParallel sets its hooks up at each call, outside of any program",
-            fix="make the module inside static: DistributedDataParallel(dy2st.to_static(module))",
         )
 
 

@@ -25,6 +25,7 @@ from dy2st.capture.environment.same_contents import MAPPINGS, PATCH_MARK
 from dy2st.capture.environment.sources import PROXIES, Source, SourceTable
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import AbstractTable
+from dy2st.capture.values.kinds import is_spread
 from dy2st.capture.values.symbolic import CAPTURE_VALUES, SYMBOLIC_NUMBERS
 from dy2st.capture.writes.places import ItemPlace, Place
 
@@ -61,6 +62,8 @@ class Tracker:
         """Modules, with copies of their tables of parameters, buffers and attributes."""
         self._keys: set[int] = set()
         """The identities of modules that are keys of dicts, or members of sets, which hold them."""
+        self.lent: set[int] = set()
+        """The identities of what stands in modules for parameters that the program gathers itself."""
 
     def known(self) -> tuple[Any, ...]:
         """Return what has been met and is guarded by now, for :meth:`forget_since`."""
@@ -363,6 +366,8 @@ class Tracker:
             self.guards.same_array(source, value)
 
     def _tensor(self, value: torch.Tensor, source: Source) -> None:
+        if id(value) in self.lent:
+            return
         is_new = id(value) not in self._tensors
         known = self._tensors.setdefault(id(value), (value, source))[1]
         if is_new and is_traceable_wrapper_subclass(value):
@@ -404,7 +409,8 @@ class Tracker:
 
     def _tell_apart(self, module: torch.nn.Module, source: Source) -> None:
         if source.parent is None and "torch.distributed.fsdp" in sys.modules:
-            self.guards.missing(self.table.item(self.table.attribute(source, "__dict__"), SHARDED, "sharding"))
+            mark = self.table.item(self.table.attribute(source, "__dict__"), SHARDED, "sharding")
+            (self.guards.present if SHARDED in module.__dict__ else self.guards.missing)(mark)
         if id(module) in self._keys:
             self.guards.same(source, module)
         elif source.key[0] != "_modules":
@@ -430,7 +436,7 @@ class Tracker:
         self._tell_apart(module, source)
         for kind in ("_parameters", "_buffers"):
             for name, tensor in getattr(module, kind).items():
-                if tensor is not None:
+                if tensor is not None and not (SHARDED in module.__dict__ and is_spread(tensor)):
                     self._tensor(tensor, self.table.child(source, kind, name))
         for name, child in module._modules.items():
             if child is not None:

@@ -17,13 +17,9 @@ from dy2st.capture.library.registry import handles, refuses
 from dy2st.capture.recording.recorder import fresh_number
 from dy2st.capture.session.session import Session, current
 from dy2st.capture.values.symbolic import RuntimeFunction
+from dy2st_runtime.distributed.collectives import COLLECTIVES, QUESTIONS, Batch, Collective, Expect, Group, ask
 from dy2st_runtime.primitives import control
 
-_COLLECTIVES = (
-    "all_reduce", "all_reduce_coalesced", "all_gather", "all_gather_coalesced", "all_gather_into_tensor", "all_gather_single",
-    "reduce_scatter", "reduce_scatter_tensor", "reduce_scatter_single", "broadcast", "all_to_all", "all_to_all_single", "scatter",
-    "gather", "reduce", "send", "barrier", "monitored_barrier",
-)  # fmt: skip
 _STARTED = ("isend", "irecv")
 """Those that never wait."""
 _OBJECTS = (
@@ -72,7 +68,7 @@ class Work(RuntimeFunction):
                 fix="wait for it in the branch, loop or function that starts it",
             )
         answer = fresh_number(session.shapes, "bool")
-        session.builder.call(control.call_, (_asked, (self, method, args, kwargs or {}), {}), {}, answer)
+        session.builder.call(control.call_, (ask, (self, method, *args), kwargs or {}), {}, answer)
         return answer
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -85,39 +81,34 @@ class Work(RuntimeFunction):
         )
 
 
-def _asked(work: Any, method: str, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
-    """Return the answer of a work when the program runs; there is none where the process is not in the group."""
-    return bool(getattr(work, method)(*args, **kwargs))
-
-
-def _record(session: Session, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
-    session.builder.call(control.call_, (function, args, kwargs), {}, result)
-    return result
-
-
 def _is_outside(group: Any) -> bool:
     """Tell whether this process is not in a group: then nothing is done, and there is nothing to wait for."""
     return group is distributed.GroupMember.NON_GROUP_MEMBER
 
 
-def _collective(function: Callable[..., Any], never_waits: bool, session: Session, *args: Any, **kwargs: Any) -> Any:
+def _collective(function: Callable[..., Any], session: Session, *args: Any, **kwargs: Any) -> Any:
     given = inspect.signature(function).bind(*args, **kwargs).arguments
-    waits = not never_waits and not given.get("async_op", False)
-    work = None if waits or _is_outside(given.get("group")) else Work(session, function.__name__)
-    return _record(session, function, args, kwargs, work)
-
-
-def _receive(session: Session, *args: Any, **kwargs: Any) -> Any:
-    return _record(session, distributed.recv, args, kwargs, fresh_number(session.shapes, "int"))
+    name, group, operation = function.__name__, given.pop("group", None), given.pop("op", None)
+    waits = name not in _STARTED and not given.get("async_op", False)
+    if name == "recv":
+        result: Any = fresh_number(session.shapes, "int")
+    else:
+        result = None if waits or _is_outside(group) else Work(session, name)
+    parameters = [*inspect.signature(function).parameters]
+    first = next((at for at, known in enumerate(parameters) if known not in given), len(parameters))
+    shown = tuple(given.pop(known) for known in parameters[:first])
+    session.builder.call(control.call_, (Collective(name, Group.of(group), operation), shown, given), {}, result)
+    return result
 
 
 def _batch(session: Session, p2p_op_list: Sequence[Any]) -> list[Any]:
     """Start sends and receives together; each gives a work, or they have one, as their group does it."""
     if not p2p_op_list:
         return distributed.batch_isend_irecv([])
-    parts = [(op.op, op.tensor, op.peer, op.group, op.tag) for op in p2p_op_list]
-    works = [Work(session, "batch_isend_irecv") for _ in parts[: _number_of_works(p2p_op_list)]]
-    return list(_record(session, _start, (parts,), {}, tuple(works)))
+    batch = Batch([(op.op.__name__, op.peer, Group.of(op.group), op.tag) for op in p2p_op_list])
+    works = [Work(session, batch.name) for _ in p2p_op_list[: _number_of_works(p2p_op_list)]]
+    session.builder.call(control.call_, (batch, tuple(op.tensor for op in p2p_op_list), {}), {}, tuple(works))
+    return works
 
 
 def _number_of_works(operations: Sequence[Any]) -> int:
@@ -126,24 +117,23 @@ def _number_of_works(operations: Sequence[Any]) -> int:
     return 1 if together else len(operations)
 
 
-def _start(parts: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
-    """Start sends and receives when the program runs."""
-    return tuple(distributed.batch_isend_irecv([distributed.P2POp(*part) for part in parts]))
-
-
 def _answer(function: Callable[..., Any], session: Session, *args: Any, **kwargs: Any) -> Any:
     """Read at capture; the program is for processes of which it is true."""
     given = inspect.signature(function).bind(*args, **kwargs)
     given.apply_defaults()
+    if session.request.for_any_call and function.__name__ in QUESTIONS:
+        group = Group.of(given.arguments["group"]) if distributed.is_initialized() and "group" in given.arguments else None
+        answer = function(*given.args)
+        session.builder.call(control.call_, (Expect(function.__name__, group, answer), (), {}), {}, None)
+        return answer
     return session.tracker.answer(function, given.args, f"torch.distributed.{function.__name__}()")
 
 
 def _register() -> None:
-    for name in (*_COLLECTIVES, *_STARTED):
+    for name in COLLECTIVES:
         function = getattr(distributed, name, None)
         if function is not None:
-            handles(function)(functools.partial(_collective, function, name in _STARTED))
-    handles(distributed.recv)(_receive)
+            handles(function)(functools.partial(_collective, function))
     handles(distributed.batch_isend_irecv)(_batch)
     for name in _ANSWERS:
         handles(getattr(distributed, name))(functools.partial(_answer, getattr(distributed, name)))

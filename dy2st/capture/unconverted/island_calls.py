@@ -29,6 +29,7 @@ from dy2st.capture.values.symbolic import (
     unpack_list,
 )
 from dy2st.capture.values.texts import RuntimeString, Text
+from dy2st_runtime.distributed.collectives import Group
 from dy2st_runtime.ir.flattening import shallow
 from dy2st_runtime.primitives import control, island_kinds
 from dy2st_runtime.primitives.islands import Container, Island, Known, Reference, Slot
@@ -51,11 +52,14 @@ class Recording:
         session: the capture.
         function: the island.
         reason: why it is one.
+        name: of it; its own, where that is left out.
     """
 
-    def __init__(self, session: Session, function: types.FunctionType, reason: str) -> None:
+    def __init__(self, session: Session, function: types.FunctionType, reason: str, name: str = "") -> None:
         self._session, self._function, self._reason = session, function, reason
+        self._name = name or function.__qualname__
         self._slots: list[Any] = []
+        self.group: Group | None = None
 
     def record(self, mark: island_kinds.Mark | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Record the call; gives what stands for its result."""
@@ -69,7 +73,8 @@ class Recording:
         location = session.position.locate()
         place = "" if location is None else f"{os.path.basename(location.file)}:{location.line}"
         function = _weakly(session, self._function)
-        island = Island(function, self._function.__qualname__, parts, named, known, place, self._reason)
+        island = Island(function, self._name, parts, named, known, place, self._reason)
+        island.group = self.group
         out: list[Any] = []
         value = abstract_values.fresh(self._type(known.kind), session, out)
         session.builder.call(control.call_, (island, tuple(self._slots), {}), {}, tuple(out))
@@ -79,7 +84,7 @@ class Recording:
         return value
 
     def _refuse(self, what: str, fix: str) -> errors.CaptureError:
-        return errors.CaptureError(f"{self._function.__qualname__}(), which runs as Python, {what}", self._session.here(), fix=fix)
+        return errors.CaptureError(f"{self._name}(), which runs as Python, {what}", self._session.here(), fix=fix)
 
     def _check(self) -> None:
         """Refuse what no island can be.
@@ -118,7 +123,7 @@ class Recording:
         if known is None or (known.kind is None and known.unknown is None):
             learned.register(self._function.__code__)
             unknown = UnknownIslandError(
-                f"what {self._function.__qualname__}() gives is not known before it has been called with arguments like these",
+                f"what {self._name}() gives is not known before it has been called with arguments like these",
                 self._session.here(),
                 fix="call the static function once so that it gets there, or declare it: @dy2st.not_to_static(returns=...)",
             )
@@ -210,7 +215,7 @@ class Recording:
             if is_known or key[1] in variables or key[1:] in names:
                 what = f"{type(owner).__name__}.{key[2]}" if len(key) > 2 and owner is not None else "what it reads"
                 raise errors.CaptureError(
-                    f"{self._function.__qualname__}(), which runs as Python, may look at {what}, which the static function has "
+                    f"{self._name}(), which runs as Python, may look at {what}, which the static function has "
                     "written before: it is written at the end of the call",
                     session.here(),
                     seen=None if location is None else f"written in {location}",

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from dy2st.capture.values.kinds import is_spread
 from dy2st.errors import SignatureError
 from dy2st.input_spec import InputSpec
 from dy2st_runtime.primitives import island_kinds, islands
@@ -123,6 +124,8 @@ def signature_of(value: Any, shown: Callable[[Any], Any] = lambda value: None) -
         return ("tuple", *(signature_of(item, shown) for item in tuple.__iter__(value)))
     if isinstance(value, dict):
         return {str(key): signature_of(item, shown) for key, item in dict.items(value)}
+    if isinstance(value, torch.nn.Module) and any(map(is_spread, value.parameters())):
+        return ("module", id(value))  # each has a plan of its own
     return "list" if isinstance(value, list) else "object"
 
 

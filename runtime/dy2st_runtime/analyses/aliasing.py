@@ -21,7 +21,6 @@ from torch import fx
 
 from dy2st_runtime.ir.program import Block, nested_blocks, node_blocks
 from dy2st_runtime.primitives import control, modes
-from dy2st_runtime.primitives.islands import Island
 
 _OUTSIDE = "outside"
 """Stands for the memory that was there before the call."""
@@ -102,7 +101,7 @@ class Aliasing:
                 self._memory.mark("written", value)
             for value in node.all_input_nodes if node.target in _PYTHON else ():
                 self._note_escape(value)
-            if node.target is control.call_ and isinstance(node.args[0], Island):
+            if node.target is control.call_ and getattr(node.args[0], "writes_outside", False):
                 self._memory.mark("written", _OUTSIDE)  # by what it finds itself
 
     def share(self, a: fx.Node, b: fx.Node) -> bool:
@@ -153,6 +152,9 @@ class Aliasing:
         elif target is control.transform_:
             inner = [value for block in node_blocks(node) for value in (*block.inputs, *_nodes(block.outputs))]
             self._join(node, *node.all_input_nodes, *inner)
+        elif target is control.call_ and getattr(node.args[0], "passes_through", False):
+            for position, value in enumerate(node.args[1]):  # type: ignore[arg-type]  # the arguments of the call
+                self._join((node, position), value)
         elif target in _PYTHON:
             self._join(node, _OUTSIDE, *node.all_input_nodes)
         elif isinstance(target, control.Control) and target not in _NO_SHARING:
@@ -160,8 +162,10 @@ class Aliasing:
 
     def _visit_item(self, node: fx.Node) -> None:
         source, position = node.args
-        if isinstance(source, fx.Node) and source.target in (control.if_, control.while_) and isinstance(position, int):
+        if isinstance(source, fx.Node) and isinstance(position, int) and _has_parts(source):
             self._join(node, (source, position))
+            if source.target is control.call_ and position >= len(source.args[1]):  # type: ignore[arg-type]
+                self._join(node, _OUTSIDE)
         else:
             self._join(node, *node.all_input_nodes)
 
@@ -209,6 +213,12 @@ class _Groups:
 
     def is_marked(self, name: str, value: Hashable) -> bool:
         return (name, self.find(value)) in self._marks
+
+
+def _has_parts(node: fx.Node) -> bool:
+    """Tell whether each result of an operation shares memory with others than all of them."""
+    of_call = node.target is control.call_ and getattr(node.args[0], "passes_through", False)
+    return node.target in (control.if_, control.while_) or of_call
 
 
 def _operations(root: Block) -> Iterator[fx.Node]:

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from torch import fx
 
+from dy2st_runtime.archive import collectives
 from dy2st_runtime.archive.effects import read_effects, read_existing, written_to_json
 from dy2st_runtime.archive.reports import DATA_TARGET, TARGET, frames_to_json, read_frames
 from dy2st_runtime.call.on_raise import Leave
@@ -102,9 +103,9 @@ class BlockWriter:
             args = [self._argument(value, node) for value in values]
             kwargs = {"kwargs": {key: self._argument(value, node) for key, value in named.items()}} if named else {}
             return {"name": node.name, "target": _TARGETS[node.args[0]], "args": args, **kwargs, **self._meta(node)}
-        report = frames_to_json(node)
-        if report is not None:
-            return self._report(node, report)
+        told = frames_to_json(node) or collectives.to_json(node)
+        if told is not None:
+            return self._told(node, told)
         if node.target is control.call_:
             name = getattr(node.args[0], "__qualname__", repr(node.args[0]))
             raise SaveError(f"{_line(node)}the program calls the Python function {name}, which exists only in this process")
@@ -118,11 +119,12 @@ class BlockWriter:
             results.setdefault("made", {})["text"] = text
         if node.kwargs:
             results["kwargs"] = {key: self._argument(value, node) for key, value in node.kwargs.items()}
-        return results | self._meta(node)
+        return results | collectives.ranks_to_json(node) | self._meta(node)
 
-    def _report(self, node: fx.Node, report: dict[str, Any]) -> dict[str, Any]:
+    def _told(self, node: fx.Node, told: dict[str, Any]) -> dict[str, Any]:
+        """Return a call of a function that is told by plain data."""
         _, args, kwargs = node.args
-        results = {"name": node.name, **report, "args": [self._argument(value, node) for value in cast(Any, args)]}
+        results = {"name": node.name, **told, "args": [self._argument(value, node) for value in cast(Any, args)]}
         results["kwargs"] = {key: self._argument(value, node) for key, value in cast(Any, kwargs).items()}
         return results | self._meta(node)
 
@@ -318,7 +320,12 @@ class BlockReader:
                 reported: Any = (read_frames(item, kwargs), args, kwargs)
                 self._define(item, graph.create_node("call_function", control.call_, reported, {}, name), nodes)
                 continue
+            if item.field("target").value == collectives.TARGET:
+                together: Any = (collectives.read(item), args, kwargs)
+                self._define(item, graph.create_node("call_function", control.call_, together, {}, name), nodes)
+                continue
             target = resolve(item.field("target"), self.namespaces)
+            collectives.check_ranks(item, target, args, kwargs)
             if (result := item.optional("made")) is not None:
                 args = self._with_recipe(item, result, args, _EXCEPTIONS.get(target, -1), nodes)
             self._define(item, graph.create_node("call_function", target, args, kwargs, name), nodes)

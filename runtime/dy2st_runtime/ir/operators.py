@@ -9,11 +9,12 @@ from typing import Any
 import torch
 
 from dy2st_runtime.arrays import calls as numpy_calls
+from dy2st_runtime.distributed import collectives
 from dy2st_runtime.errors import LoadError
 from dy2st_runtime.ir.document import Json
 from dy2st_runtime.primitives import control, modes, random_state, scalars
 
-NAMESPACES = ("aten", "prims", random_state.NAMESPACE, modes.NAMESPACE, numpy_calls.NAMESPACE)
+NAMESPACES = ("aten", "prims", random_state.NAMESPACE, modes.NAMESPACE, numpy_calls.NAMESPACE, collectives.NAMESPACE)
 """Operators of PyTorch itself, and of this package; a library's own namespace has to be asked for."""
 
 FORBIDDEN = re.compile(

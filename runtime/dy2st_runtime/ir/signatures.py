@@ -107,6 +107,7 @@ _ACCEPTED: dict[str, Callable[[Any], bool]] = {
     "SymBoolType": lambda value: type(value) in (bool, int) and _is_int(value),
     "StringType": lambda value: isinstance(value, str),
     "DeviceObjType": lambda value: isinstance(value, (str, torch.device)),
+    "AnyType": lambda value: isinstance(value, str),  # the name of a group of processes, or that group
     "AnyEnumType": lambda value: isinstance(value, (int, *_ENUMERATIONS)),
 }
 """What constants a type of a schema takes; of the types that are not here no value can be written to an archive."""

@@ -18,6 +18,8 @@ from typing import Any
 
 import torch
 
+from dy2st_runtime.distributed.waiting import is_awaited
+
 _NUMBERS = (bool, int, float)
 _CONSTANTS = (type(None), type(...), bytes, torch.dtype, torch.device, torch.layout, torch.memory_format)
 
@@ -166,11 +168,12 @@ def kind_of(value: Any, around: tuple[Any, ...] = ()) -> Kind:
 
 
 def _kind_of_tensor(value: torch.Tensor) -> Kind:
-    plain = type(value) in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+    kind = torch.Tensor if is_awaited(value) else type(value)
+    plain = kind in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
     if not plain or value.layout != torch.strided or value.is_quantized:
         raise UnknownKindError(f"a tensor of the class {type(value).__name__} and layout {value.layout}; give a plain one")
     sizes = (None,) * value.dim()
-    return TensorKind(value.dtype, sizes, value.device, value.requires_grad, value.is_leaf, type(value))
+    return TensorKind(value.dtype, sizes, value.device, value.requires_grad, value.is_leaf, kind)
 
 
 def _unknown(value: Any) -> str:

@@ -17,6 +17,8 @@ from typing import Any
 
 import torch
 
+from dy2st_runtime.distributed.collectives import Group
+from dy2st_runtime.distributed.waiting import waited
 from dy2st_runtime.errors import IslandError
 from dy2st_runtime.primitives.island_kinds import Kind, OtherKindError, UnknownKindError, join, kind_of, leaves
 
@@ -112,7 +114,12 @@ class Island:
     Attributes:
         kind: what the program goes on with.
         calls: how often the program has called it.
+        writes_outside: whether it may write tensors that it is not given.
+        group: the processes that it works together with.
     """
+
+    writes_outside = True
+    group: Group | None = None
 
     def __init__(
         self,
@@ -153,7 +160,7 @@ class Island:
         before = [(value, _traits(value)) for value in values if isinstance(value, torch.Tensor)]
         made += [value for value in values if type(value) is list]
         held = [(container, [*_items(container)]) for container in made]
-        result = function(*args, **kwargs)
+        result = waited(function(*args, **kwargs))
         for tensor, traits in before:
             if _traits(tensor) != traits:
                 changed = f"{_shown(traits)} to {_shown(_traits(tensor))}"

@@ -1,0 +1,1 @@
+"""Modules that wrappers of ``torch.distributed`` run, in a captured function."""

@@ -1,0 +1,1 @@
+"""What becomes of programs that several processes run together."""

@@ -1,0 +1,1 @@
+"""What programs do together with other processes."""
