@@ -756,3 +756,18 @@ def test_a_branch_that_switches_gradients_before_a_backward_pass_is_refused():
     weights = nn.Parameter(torch.tensor(1.0)), nn.Parameter(torch.tensor(1.0))
     with pytest.raises(dy2st.CaptureError, match="switches whether a tensor requires gradients"):
         dy2st.to_static(step)(*weights, torch.tensor(1.0))
+
+
+@pytest.mark.parametrize("backend", ["python", "native"])
+def test_gradients_that_only_a_change_in_place_reaches_may_be_none(backend):
+    def f(a, b, x):
+        out = a * 1
+        if x > 0:
+            out += b * x
+        first, second = torch.autograd.grad(out, [a, b], allow_unused=True)
+        return first, second is None, 0 if second is None else second * 2
+
+    static = dy2st.to_static(f, backend=backend)
+    weights = nn.Parameter(torch.tensor(1.0)), nn.Parameter(torch.tensor(2.0))
+    for number in (1.0, 0.0, 2.0, -1.0):
+        assert static(*weights, torch.tensor(number)) == f(*weights, torch.tensor(number))

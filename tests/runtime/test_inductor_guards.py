@@ -83,3 +83,11 @@ def test_results_that_a_compiler_finds_to_be_the_same_are_tensors_of_their_own(f
             if training:
                 gradients = [torch.autograd.grad(sum(out.sum() for out in tree_leaves(r)), x)[0] for r in (wanted, found)]
                 assert_close(*gradients)
+
+
+def test_conversions_to_a_smaller_dtype_and_back_round():
+    def f(x):
+        return (x * 3).bfloat16().float() - x * 3
+
+    x = torch.tensor([0.1234567, 1.7654321])
+    assert torch.equal(dy2st.to_static(f, backend="inductor")(x), f(x))

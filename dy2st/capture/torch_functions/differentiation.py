@@ -80,6 +80,8 @@ def _on_abstracts(session: Session, outputs: tuple[Any, ...], inputs: tuple[Any,
             retain_graph=True,
             allow_unused=True,
         )
+    if session.gradients.changed:  # abstract values keep what a branch that is not taken has done to them
+        return [None] * len(inputs)
     return [True if gradient is not None else None if session.traits.graph_is_partial else False for gradient in result]
 
 

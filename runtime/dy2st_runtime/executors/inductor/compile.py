@@ -147,7 +147,8 @@ def _settings(training: bool, whole: bool, checked: bool) -> Iterator[None]:
     import torch._inductor.config as inductor
 
     with contextlib.ExitStack() as stack:
-        stack.enter_context(inductor.patch({"size_asserts": checked, "cpp_wrapper": whole, "fallback_random": True}))
+        settings = {"size_asserts": checked, "cpp_wrapper": whole, "fallback_random": True, "emulate_precision_casts": True}
+        stack.enter_context(inductor.patch(settings))
         stack.enter_context(
             functorch.patch(enable_autograd_cache=False, donated_buffer=False, force_non_lazy_backward_lowering=True)
         )
