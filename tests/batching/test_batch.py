@@ -410,3 +410,19 @@ def test_what_an_example_draws_does_not_depend_on_the_lanes(draw):
         torch.manual_seed(0)
         found.append(dy2st.batch(draw, lanes=lanes)(torch.ones(4, 4)))
     assert torch.equal(found[0], found[1]) and torch.equal(found[0], found[2])
+
+
+def puts_in(x, d):
+    d["y"] = x
+    return x
+
+
+def adds_to(x, w):
+    w += x
+    return w.sum()
+
+
+@pytest.mark.parametrize(("function", "shared"), [(puts_in, {}), (adds_to, torch.zeros(3))], ids=["dict", "tensor"])
+def test_what_the_examples_share_is_not_written(function, shared):
+    with pytest.raises(dy2st.BatchError, match="which the examples share"):
+        dy2st.batch(function, in_dims=(0, None))(torch.tensor([1.0, 2.0, 3.0]), shared)

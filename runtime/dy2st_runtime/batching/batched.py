@@ -197,6 +197,11 @@ class Batched:
                 result = self._state[name]
             else:
                 result = value
+            if call.plan.written[position] and position < first and id(value) not in split.stacked and id(value) not in call.firsts:
+                raise BatchError(
+                    f"{prepared.program.origin}: {prepared.program.name} changes the argument {name} in place, which the examples "
+                    "share; give each its own, or write to a clone"
+                )
             if (call.plan.written[position] or isinstance(result, list)) and not differs(result):
                 result = for_each(result, count)
             results.append(result)

@@ -29,7 +29,7 @@ def check(program: Program, existing: Mapping[int, Any]) -> None:
         BatchError: it cannot, with the user's line.
     """
     for effect in program.effects:
-        if effect.kind != "set" or effect.in_place:
+        if effect.kind != "set" or effect.in_place or effect.target.startswith("arguments["):
             raise BatchError(
                 f"{program.origin}: {program.name} changes {effect.target}, which the examples share; return what it writes instead"
             )
