@@ -108,16 +108,16 @@ class RuntimeSet(Keyed, AbstractKeys, example=set()):
         return self.symmetric_difference(other) if is_set(other) else NotImplemented
 
     def __ror__(self, other: Any) -> Any:
-        return like(other, as_set(other).union(self))
+        return as_set(other).union(self)
 
     def __rand__(self, other: Any) -> Any:
-        return like(other, as_set(other).intersection(self))
+        return as_set(other).intersection(self)
 
     def __rsub__(self, other: Any) -> Any:
-        return like(other, as_set(other).difference(self))
+        return as_set(other).difference(self)
 
     def __rxor__(self, other: Any) -> Any:
-        return like(other, as_set(other).symmetric_difference(self))
+        return as_set(other).symmetric_difference(self)
 
     def __ior__(self, other: Any) -> Any:
         if not is_set(other):
@@ -165,11 +165,6 @@ class RuntimeSet(Keyed, AbstractKeys, example=set()):
 
     def __copy__(self) -> Any:
         return self.copy()
-
-
-def like(other: Any, result: Any) -> Any:
-    """Return a set of the class of the left operand."""
-    return frozenset(result) if isinstance(other, frozenset) else result
 
 
 def as_set(items: Any) -> Any:
