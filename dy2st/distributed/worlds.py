@@ -14,7 +14,7 @@ from dy2st.static.distributed.meeting import DivergenceWarning
 from dy2st.static.static_function import StaticFunction
 from dy2st_runtime.analyses.communication import group_of
 from dy2st_runtime.ir.printing import short_place
-from dy2st_runtime.ir.program import Program, node_blocks
+from dy2st_runtime.ir.program import Program, operations
 
 _BETWEEN_TWO = ("send", "recv", "isend", "irecv", "batch_isend_irecv")
 """What two processes do with each other, each something else."""
@@ -91,15 +91,11 @@ def _captured(make: Callable[[], StaticFunction]) -> tuple[Program, list[str]]:
 
 
 def _steps(block: Any) -> Iterator[Step]:
-    for node in block.graph.nodes:
-        if node.op != "call_function":
-            continue
+    for node in operations(block):
         group = group_of(node)
         call: Any = node.args[0] if node.args else None
         if group is not None and getattr(call, "name", None) not in _BETWEEN_TWO:
             yield Step(_name(node), group.ranks, short_place(node.meta["location"]) if "location" in node.meta else "?")
-        for inner in node_blocks(node):
-            yield from _steps(inner)
 
 
 def _name(node: fx.Node) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 import logging
 import threading
 import time
@@ -180,10 +181,10 @@ class Programs:
             raise
 
     def _with_passes(self, captured: Captured, call: Call) -> Captured:
-        values = fetch(captured.sources, call.arguments)
         check_leaks(self._function, None if self._instance is None else self._instance())
         program = apply_passes(captured.program, self._options.passes)
-        return dataclasses.replace(captured, program=meet(captured, program, values, self._options.uniform))
+        read = functools.partial(fetch, captured.sources, call.arguments)
+        return dataclasses.replace(captured, program=meet(captured, program, read, self._options.uniform))
 
     def _request(self, call: Call, dynamic_state: Mapping[str, Dims]) -> Request:
         return Request(

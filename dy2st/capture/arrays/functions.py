@@ -22,7 +22,7 @@ from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.recording.patches import methods_patch
 from dy2st.capture.session.session import Session, need, recording
 from dy2st.capture.values.abstract_arrays import AbstractArray, holds, is_open, memory_of
-from dy2st.capture.values.kinds import is_symbolic
+from dy2st.capture.values.kinds import EXAMPLES_OF_NUMBERS, is_symbolic
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, RuntimeList
 from dy2st_runtime.arrays.functions import METHODS, WRITING_FUNCTIONS, WRITING_METHODS, drawing_functions, functions, names
 
@@ -356,9 +356,8 @@ def _equal_split(session: Session, ary: Any, indices_or_sections: Any, axis: int
 
 
 def _result_type(session: Session, *arrays_and_dtypes: Any) -> Any:
-    examples = {torch.SymInt: 1, torch.SymFloat: 1.0, torch.SymBool: True}
-    given = [value.example if isinstance(value, AbstractArray) else examples.get(type(value), value) for value in arrays_and_dtypes]
-    return np.result_type(*given)
+    examples = (EXAMPLES_OF_NUMBERS.get(type(value), value) for value in arrays_and_dtypes)
+    return np.result_type(*(value.example if isinstance(value, AbstractArray) else value for value in examples))
 
 
 _OWN: dict[Any, Callable[..., Any]] = {

@@ -28,7 +28,7 @@ from dy2st.capture.types.value_types import TensorType
 from dy2st.capture.values.abstract_objects import Represents
 from dy2st.capture.values.symbolic import CAPTURE_VALUES, SYMBOLIC_NUMBERS
 from dy2st.errors import CaptureError
-from dy2st_runtime.distributed.boundaries import BeginReplica, EndReplica, Gather, Release
+from dy2st_runtime.distributed.boundaries import BeginReplica, EndReplica, Gather, Release, parameters_of
 from dy2st_runtime.primitives import control
 
 
@@ -37,7 +37,7 @@ class Gathered:
 
     def __init__(self, session: Session, module: torch.nn.Module) -> None:
         self._session, self._module = session, module
-        self._replaced: list[tuple[torch.nn.Module, str, Any, int]] = []
+        self._replaced: list[tuple[torch.nn.Module, str, Any]] = []
 
     def check(self) -> None:
         """Refuse a module whose parameters cannot be gathered by the program.
@@ -66,7 +66,7 @@ class Gathered:
         policy = state._mp_policy
         cast = policy.param_dtype if policy.cast_forward_inputs else None
         args, kwargs, given, results = _through(session, (args, kwargs), cast, self._module)
-        parameters = [parameter for group in state._fsdp_param_groups for parameter in group.fsdp_params]
+        parameters = parameters_of(state)
         whole = [_whole(session, parameter, policy) for parameter in parameters]
         operation = Gather(self._module, name_of(session, self._module), state)
         session.builder.call(control.call_, (operation, tuple(given), {}), {}, (*results, *whole))
@@ -88,12 +88,12 @@ class Gathered:
         places = [(info.module, info.param_name), *zip(info.shared_modules, info.shared_param_names)]
         self._session.tracker.lent.add(id(abstract))
         for module, name in places:
-            self._replaced.append((module, name, module._parameters[name], id(abstract)))
+            self._replaced.append((module, name, module._parameters[name]))
             module._parameters[name] = abstract
 
     def give_back(self) -> None:
         """Put the parts of this process into the modules again."""
-        for module, name, before, _ in self._replaced:
+        for module, name, before in self._replaced:
             module._parameters[name] = before
         self._replaced = []
 

@@ -17,6 +17,7 @@ from dy2st.capture.session.session import Session
 from dy2st.capture.unconverted import learned
 from dy2st.capture.unconverted.island_calls import Recording
 from dy2st.capture.values.kinds import is_spread
+from dy2st_runtime.distributed.boundaries import parameters_of
 from dy2st_runtime.distributed.collectives import Group
 
 _PLANS = "torch.distributed.tensor"
@@ -29,8 +30,7 @@ def runs_as_python(module: torch.nn.Module) -> bool:
     if any((getattr(hook, "__module__", None) or "").startswith(_PLANS) for hook in hooks):
         return True
     states = [state for state in map(state_of, hooks) if state is not None]
-    parameters = (parameter for state in states for group in state._fsdp_param_groups for parameter in group.fsdp_params)
-    if any(parameter._unsharded_dtensor_spec is not None for parameter in parameters):
+    if any(parameter._unsharded_dtensor_spec is not None for state in states for parameter in parameters_of(state)):
         return True
     return SHARDED not in module.__dict__ and any(is_spread(p) for p in module._parameters.values() if p is not None)
 

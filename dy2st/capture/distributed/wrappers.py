@@ -10,6 +10,11 @@ from torch.nn.parallel import DistributedDataParallel
 _STATES = "torch.distributed.fsdp._fully_shard._fsdp_state"
 
 
+def is_sharding_there() -> bool:
+    """Tell whether any module may be sharded by ``fully_shard``."""
+    return _STATES in sys.modules
+
+
 def state_of(hook: Any) -> Any:
     """Return the state of a group of ``fully_shard`` whose hook this is, or ``None``."""
     kind = getattr(sys.modules.get(_STATES), "FSDPState", None)

@@ -135,8 +135,8 @@ def says_nothing(value: Any) -> bool:
     return not any("__slots__" in vars(base) or "__dict__" in vars(base) for base in kind.__mro__)
 
 
-def check_whole(module: torch.nn.Module, name: str) -> None:
-    """Refuse a module that TorchScript runs, or whose parameters are parts of one tensor."""
+def check_code(module: torch.nn.Module, name: str) -> None:
+    """Refuse a module that has no code in Python."""
     if isinstance(module, torch.jit.ScriptModule):
         raise CaptureError(
             f"{name} is a module of TorchScript, which has no code in Python",

@@ -20,7 +20,7 @@ from dy2st.capture.environment import plain_values
 from dy2st.capture.environment.abstracts import AbstractObjects
 from dy2st.capture.environment.arrays_met import ArraysMet
 from dy2st.capture.environment.guards import GuardTable
-from dy2st.capture.environment.plain_values import CONSTANTS, SHARDED, check_whole, gives_once, held, is_counter, is_tuple, tables
+from dy2st.capture.environment.plain_values import CONSTANTS, SHARDED, check_code, gives_once, held, is_counter, is_tuple, tables
 from dy2st.capture.environment.same_contents import MAPPINGS, PATCH_MARK
 from dy2st.capture.environment.sources import PROXIES, Source, SourceTable
 from dy2st.capture.values import storage
@@ -428,7 +428,7 @@ class Tracker:
         """Guard a module: its class, children, tensors and hooks; of torch's own modules the settings too, read unseen."""
         if id(module) in self._modules:
             return
-        check_whole(module, source.name)
+        check_code(module, source.name)
         self.met(type(module))
         self._modules[id(module)] = module, [dict(table) for table in tables(module)]
         self._objects.setdefault(id(module), (module, source))

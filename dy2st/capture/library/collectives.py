@@ -87,14 +87,15 @@ def _is_outside(group: Any) -> bool:
 
 
 def _collective(function: Callable[..., Any], session: Session, *args: Any, **kwargs: Any) -> Any:
-    given = inspect.signature(function).bind(*args, **kwargs).arguments
+    signature = inspect.signature(function)
+    given = signature.bind(*args, **kwargs).arguments
     name, group, operation = function.__name__, given.pop("group", None), given.pop("op", None)
     waits = name not in _STARTED and not given.get("async_op", False)
     if name == "recv":
         result: Any = fresh_number(session.shapes, "int")
     else:
         result = None if waits or _is_outside(group) else Work(session, name)
-    parameters = [*inspect.signature(function).parameters]
+    parameters = [*signature.parameters]
     first = next((at for at, known in enumerate(parameters) if known not in given), len(parameters))
     shown = tuple(given.pop(known) for known in parameters[:first])
     session.builder.call(control.call_, (Collective(name, Group.of(group), operation), shown, given), {}, result)

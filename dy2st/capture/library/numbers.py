@@ -33,7 +33,7 @@ from dy2st.capture.texts import methods
 from dy2st.capture.types import lattice, value_types
 from dy2st.capture.values.abstract_arrays import AbstractArray
 from dy2st.capture.values.abstract_objects import contents
-from dy2st.capture.values.kinds import is_symbolic, number_kind
+from dy2st.capture.values.kinds import EXAMPLES_OF_NUMBERS, is_symbolic, number_kind
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, RuntimeList, Stale
 from dy2st.capture.values.texts import Text
 from dy2st_runtime.primitives import scalars, text
@@ -174,15 +174,12 @@ def _arithmetic(function: Any, target: Any) -> Handler:
     return handle
 
 
-_EXAMPLES = {torch.SymInt: 1, torch.SymBool: True, torch.SymFloat: 1.0}
-
-
 def _require_numbers(function: Any, args: Sequence[Any]) -> None:
     """Raise what Python raises where a function of numbers gets something else beside numbers that only the program knows."""
     if not any(isinstance(arg, (str, bytes, list, tuple, dict, set, type(None))) for arg in args):
         return
     try:
-        function(*(_EXAMPLES.get(type(arg), arg) for arg in args))
+        function(*(EXAMPLES_OF_NUMBERS.get(type(arg), arg) for arg in args))
     except TypeError as error:
         raise raised(TypeError(*error.args)) from None
 

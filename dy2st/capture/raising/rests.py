@@ -141,7 +141,7 @@ def _skipped(session: Session, rest: Outcome, value: Any) -> Outcome:
         for key, write in rest.writes.items():
             if _is_forgotten(session, write.place, attempts):
                 writes[key] = Write(write.place, write.old, abstract_values.ABSENT)
-        return Outcome(region.start, region.builder, writes, value, dead=False, has_left=True)
+        return Outcome(region.start, region.builder, writes, value, dead=False)
 
 
 def _is_forgotten(session: Session, place: Place, attempts: Sequence[departures.Attempt]) -> bool:

@@ -74,7 +74,6 @@ class Outcome:
         writes: the places it changed.
         result: the value of the expression; ``None`` for a statement.
         dead: whether it always raises.
-        has_left: whether it leaves for a handler.
         checked: what the program has checked on it.
     """
 
@@ -83,7 +82,6 @@ class Outcome:
     writes: dict[tuple[Any, ...], Write]
     result: Any
     dead: bool
-    has_left: bool = False
     checked: Sequence[sympy.Basic] = ()
 
     @property

@@ -67,6 +67,10 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (bool, int, float, *SYMBOLIC_NUMBERS))
 
 
+EXAMPLES_OF_NUMBERS: dict[type, Any] = {torch.SymInt: 1, torch.SymBool: True, torch.SymFloat: 1.0}
+"""Some number of each symbolic kind, for what depends on the kind alone."""
+
+
 def number_kind(value: Any) -> str:
     """Return ``"bool"``, ``"int"`` or ``"float"`` for a number, symbolic or not."""
     if isinstance(value, (bool, torch.SymBool)):

@@ -2,39 +2,37 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import distributed
 
+from dy2st.capture.distributed.wrappers import is_sharding_there, state_of
 from dy2st.capture.outputs.captured import Captured
 from dy2st.errors import DivergenceError
 from dy2st.frames import level_outside
 from dy2st_runtime.analyses.communication import group_of
-from dy2st_runtime.distributed.boundaries import group_of_state
+from dy2st_runtime.distributed.boundaries import group_of_state, parameters_of
 from dy2st_runtime.distributed.collectives import Group
 from dy2st_runtime.ir.program import Program
 from dy2st_runtime.passes.distributed.agreement import with_agreement
 from dy2st_runtime.passes.distributed.meeting import Meetings
 from dy2st_runtime.passes.distributed.together import taken_together
 
-_STATES = "torch.distributed.fsdp._fully_shard._fsdp_state"
-
 
 class DivergenceWarning(UserWarning):
     """Processes may take different ways to an operation that they have to do together."""
 
 
-def meet(captured: Captured, program: Program, values: Sequence[Any], uniform: str | None) -> Program:
+def meet(captured: Captured, program: Program, read: Callable[[], Sequence[Any]], uniform: str | None) -> Program:
     """Do what the user has chosen where processes may part ways.
 
     Args:
         captured: the program with its surroundings.
         program: it, after the user's passes.
-        values: those of its sources.
+        read: gives the values of its sources.
         uniform: see :func:`dy2st.to_static`.
 
     Raises:
@@ -42,7 +40,7 @@ def meet(captured: Captured, program: Program, values: Sequence[Any], uniform: s
     """
     if not distributed.is_available() or not distributed.is_initialized():
         return program
-    sharded = _sharded(captured, program, values)
+    sharded = _sharded(captured, program, read)
     if not sharded and not any(group_of(node) is not None for node in program.nodes()):
         return program
     if uniform == "check":
@@ -57,25 +55,20 @@ def meet(captured: Captured, program: Program, values: Sequence[Any], uniform: s
     return program
 
 
-def _sharded(captured: Captured, program: Program, values: Sequence[Any]) -> dict[int, Group]:
+def _sharded(captured: Captured, program: Program, read: Callable[[], Sequence[Any]]) -> dict[int, Group]:
     """Return the groups of the parameters among the inputs of a program that are gathered around it."""
-    if _STATES not in sys.modules:
+    if not is_sharding_there():
         return {}
+    values = read()
     instances = {id(value): value for value in values if isinstance(value, torch.nn.Module)}
     groups: dict[int, Group] = {}
     for instance in instances.values():
         for module in instance.modules():
             for hook in module._forward_pre_hooks.values():
-                state = getattr(hook, "__self__", None)
-                for parameter in _parameters(state):
-                    groups[id(parameter)] = group_of_state(state)
+                state = state_of(hook)
+                for parameter in () if state is None else parameters_of(state):
+                    if hasattr(parameter, "_unsharded_param"):
+                        groups[id(parameter._unsharded_param)] = group_of_state(state)
     found = [groups.get(id(get(values))) for get in captured.states]
     first = len(program.inputs)
     return {first + position: group for position, group in enumerate(found) if group is not None}
-
-
-def _parameters(state: Any) -> list[Any]:
-    if not isinstance(state, sys.modules[_STATES].FSDPState):
-        return []
-    kept = (parameter for group in state._fsdp_param_groups for parameter in group.fsdp_params)
-    return [parameter._unsharded_param for parameter in kept if hasattr(parameter, "_unsharded_param")]

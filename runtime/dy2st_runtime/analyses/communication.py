@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import fx
 
 from dy2st_runtime.distributed import collectives
-from dy2st_runtime.ir.program import node_blocks
+from dy2st_runtime.ir.program import node_blocks, operations
 from dy2st_runtime.primitives import control
 
 _SAME_AFTERWARDS = ("all_reduce", "all_reduce_coalesced", "broadcast", "all_gather", "all_gather_into_tensor", "all_gather_single")
@@ -19,16 +17,13 @@ _SAME_RESULT = ("all_reduce", "all_reduce_coalesced", "broadcast", "all_gather_i
 
 def group_of(node: fx.Node) -> collectives.Group | None:
     """Return the group of processes that have to do an operation together; ``None`` if it is for one alone."""
-    target = node.target
-    if target is control.call_:
+    if node.target is control.call_:
         call = node.args[0]
         if isinstance(call, collectives.Batch):
             return call.parts[0][2]
         group = None if isinstance(call, collectives.Expect) else getattr(call, "group", None)
         return group if isinstance(group, collectives.Group) else None
-    if not isinstance(target, torch._ops.OpOverload) or target.namespace != collectives.NAMESPACE:
-        return None
-    name = collectives.group_name(target, node.args, node.kwargs)
+    name = collectives.group_name(node.target, node.args, node.kwargs)
     return None if name is None else collectives.Group.of(collectives.named(name))
 
 
@@ -39,16 +34,7 @@ def makes_same(node: fx.Node) -> bool:
     return getattr(node.args[0], "name", None) in _SAME_AFTERWARDS
 
 
-def nodes_inside(node: fx.Node) -> Any:
-    """Yield the operations in the blocks of a node, and in those inside of these."""
-    for block in node_blocks(node):
-        for inner in block.graph.nodes:
-            if inner.op == "call_function":
-                yield inner
-                yield from nodes_inside(inner)
-
-
 def groups_inside(node: fx.Node) -> list[tuple[fx.Node, collectives.Group]]:
     """Return the operations in the blocks of a node that work together with other processes, with their groups."""
-    found = ((inner, group_of(inner)) for inner in nodes_inside(node))
+    found = ((inner, group_of(inner)) for block in node_blocks(node) for inner in operations(block))
     return [(inner, group) for inner, group in found if group is not None and len(group.ranks) > 1]

@@ -26,7 +26,7 @@ from torch import fx
 from dy2st_runtime.analyses.aliasing import Aliasing, writes
 from dy2st_runtime.analyses.communication import group_of, makes_same
 from dy2st_runtime.distributed.boundaries import Boundary
-from dy2st_runtime.ir.program import Block, Program, node_blocks
+from dy2st_runtime.ir.program import Block, Program, node_blocks, operations
 from dy2st_runtime.ir.structure import Leaf, walk
 from dy2st_runtime.primitives import control
 
@@ -181,7 +181,7 @@ class Variance:
             for block in node_blocks(node):
                 self._enter(block, (*node.args[2], *node.args[3]))  # type: ignore[misc]
                 self._block(block)
-        if target in (control.transform_, control.apply_) and any(_is_unknown(inner) for inner in _inside(node)):
+        if target in (control.transform_, control.apply_) and any(map(_is_unknown, _inside(node))):
             value = _DIFFERS
         for written in writes(node):
             self._write(written, value, replaces=False)
@@ -289,10 +289,10 @@ def _same_constant(a: Any, b: Any) -> bool:
 
 
 def _inside(node: fx.Node) -> Iterable[fx.Node]:
-    return (inner for block in node_blocks(node) for inner in block.graph.nodes if inner.op == "call_function")
+    return (inner for block in node_blocks(node) for inner in operations(block))
 
 
 def _is_unknown(node: fx.Node) -> bool:
     target = node.target
     random = isinstance(target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in target.tags
-    return random or target in (control.call_, control.apply_) or any(map(_is_unknown, _inside(node)))
+    return random or target in (control.call_, control.apply_)

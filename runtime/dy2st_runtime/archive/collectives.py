@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import distributed, fx
 
 from dy2st_runtime.distributed import agreement, collectives
@@ -57,7 +56,7 @@ def to_json(node: fx.Node) -> dict[str, Any] | None:
 
 def ranks_to_json(node: fx.Node) -> dict[str, Any]:
     """Return the ranks of the group that an operator of torch names which is a collective."""
-    name = _named_group(node.target, node.args, node.kwargs)
+    name = collectives.group_name(node.target, node.args, node.kwargs)
     if name is None:
         return {}
     return {"ranks": distributed.get_process_group_ranks(collectives.named(name))}
@@ -70,15 +69,9 @@ def check_ranks(json: Json, target: Any, args: tuple[Any, ...], kwargs: dict[str
         LoadError: it does not say its ranks.
         GroupError: this process has no such group.
     """
-    name = _named_group(target, args, kwargs)
+    name = collectives.group_name(target, args, kwargs)
     if name is not None:
         collectives.Group(name, tuple(rank.integer(0) for rank in json.field("ranks").array())).find()
-
-
-def _named_group(target: Any, args: Any, kwargs: Any) -> str | None:
-    if not isinstance(target, torch._ops.OpOverload) or target.namespace != collectives.NAMESPACE:
-        return None
-    return collectives.group_name(target, args, kwargs)
 
 
 def _group(group: Any) -> list[Any]:

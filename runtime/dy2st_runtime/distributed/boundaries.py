@@ -103,8 +103,7 @@ class Gather(Boundary):
 
     def __call__(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         given, _ = self.state._pre_forward(self.module, tensors, {})
-        whole = [parameter._unsharded_param for group in self.state._fsdp_param_groups for parameter in group.fsdp_params]
-        return (*given, *whole)
+        return (*given, *(parameter._unsharded_param for parameter in parameters_of(self.state)))
 
 
 class Release(Gather):
@@ -122,7 +121,9 @@ def group_of_state(state: Any) -> Group:
     for kept in state._fsdp_param_groups:
         names = ("shard_process_group", "replicate_process_group")
         groups += [Group.of(getattr(kept.mesh_info, name)) for name in names if hasattr(kept.mesh_info, name)]
-    widest = max(groups, key=lambda group: len(group.ranks), default=Group(None, ()))
-    everywhere = Group.of(None)
-    together = {rank for group in groups for rank in group.ranks}
-    return everywhere if len(groups) > 1 and not together <= set(widest.ranks) else widest
+    return Group.around(groups) if groups else Group(None, ())
+
+
+def parameters_of(state: Any) -> list[Any]:
+    """Return what torch keeps of the parameters of a group of ``fully_shard``."""
+    return [parameter for kept in state._fsdp_param_groups for parameter in kept.fsdp_params]

@@ -37,7 +37,9 @@ def named(name: str) -> Any:
 
 
 def group_name(target: Any, args: Any, kwargs: Any) -> str | None:
-    """Return the name of the group that an operator of :data:`NAMESPACE` gets; ``None`` if it gets none."""
+    """Return the name of the group that an operator of :data:`NAMESPACE` gets; ``None`` if it gets none, or for any other."""
+    if not isinstance(target, torch._ops.OpOverload) or target.namespace != NAMESPACE:
+        return None
     names = [argument.name for argument in target._schema.arguments]
     if "group_name" not in names:
         return None
@@ -72,6 +74,12 @@ class Group:
     def of_mesh(cls, mesh: Any) -> Group:
         """Return the processes of a mesh, where they have a group; else all that there are."""
         return cls.of(mesh.get_group() if mesh is not None and mesh.ndim == 1 else None)
+
+    @classmethod
+    def around(cls, groups: Sequence[Group]) -> Group:
+        """Return one of some groups that has the processes of all others in it; if there is none, that of all processes."""
+        widest = max(groups, key=lambda group: len(group.ranks))
+        return widest if all(set(group.ranks) <= set(widest.ranks) for group in groups) else cls.of(None)
 
     def find(self) -> Group:
         """Return this group as the running process has it.

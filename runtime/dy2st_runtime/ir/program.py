@@ -236,6 +236,15 @@ def nested_blocks(block: Block) -> Iterator[Block]:
             yield from nested_blocks(inner)
 
 
+def operations(block: Block) -> Iterator[fx.Node]:
+    """Yield the operations of a block, each with those in its own blocks behind it."""
+    for node in block.graph.nodes:
+        if node.op == "call_function":
+            yield node
+            for inner in node_blocks(node):
+                yield from operations(inner)
+
+
 def copy_block(block: Block) -> Block:
     """Return a copy that shares no node with the original."""
     graph = fx.Graph()

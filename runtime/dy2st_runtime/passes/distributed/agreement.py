@@ -48,12 +48,12 @@ def compare(node: fx.Node, group: Group) -> None:
     is_loop = node.target is control.while_
     agree = Agree(group, place_of(node), "loop" if is_loop else "branch")
     with node.graph.inserting_before(node):
-        _added(node.graph, node, agree, pred)
+        called(node.graph, node, agree, pred)
     if is_loop:
         body: Any = first
         end = body.graph.output_node()
         with body.graph.inserting_before(end):
-            _added(body.graph, node, agree, body.outputs[0])
+            called(body.graph, node, agree, body.outputs[0])
 
 
 def place_of(node: fx.Node) -> str:
@@ -62,6 +62,13 @@ def place_of(node: fx.Node) -> str:
     return "a line that is not known" if location is None else short_place(location)
 
 
-def _added(graph: fx.Graph, like: fx.Node, agree: Agree, pred: Any) -> None:
-    result = graph.call_function(control.call_, (agree, (pred,), {}))  # type: ignore[arg-type]
-    result.meta = {key: value for key, value in like.meta.items() if key == "location"}
+def line_of(node: fx.Node) -> dict[str, Any]:
+    """Return what is noted of an operation that is added for another one: the user's line."""
+    return {key: value for key, value in node.meta.items() if key == "location"}
+
+
+def called(graph: fx.Graph, like: fx.Node, function: Any, *values: Any) -> fx.Node:
+    """Return a call of a function where operations are added now, on the line of another one."""
+    result = graph.call_function(control.call_, (function, values, {}))
+    result.meta = line_of(like)
+    return result

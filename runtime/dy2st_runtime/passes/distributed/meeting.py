@@ -67,10 +67,7 @@ class Meetings:
         groups = [group for _, group in groups_inside(node)]
         operands: Any = (*node.args[3], *(node.args[2] if node.target is control.while_ else ()))  # type: ignore[misc]
         groups += [self._sharded[known] for value in operands if (known := self.outermost(value)) in self._sharded]
-        if not groups:
-            return None
-        widest = max(groups, key=lambda group: len(group.ranks))
-        return widest if all(set(group.ranks) <= set(widest.ranks) for group in groups) else Group.of(None)
+        return Group.around(groups) if groups else None
 
     def group(self, node: fx.Node) -> Group | None:
         """Return the processes that have to take a branch or loop together, if they may not; ``None`` where they are sure to."""

@@ -27,9 +27,9 @@ from dy2st_runtime.distributed import agreement
 from dy2st_runtime.distributed.boundaries import Boundary, Gather
 from dy2st_runtime.distributed.collectives import Batch, Collective, Group, ask
 from dy2st_runtime.errors import DivergenceError
-from dy2st_runtime.ir.program import Block, Program, copy_block
+from dy2st_runtime.ir.program import Block, Program, copy_block, node_blocks, operations
 from dy2st_runtime.ir.value_types import may_have_gradient, tensor_type
-from dy2st_runtime.passes.distributed.agreement import compare, place_of
+from dy2st_runtime.passes.distributed.agreement import called, compare, line_of, place_of
 from dy2st_runtime.passes.distributed.meeting import Meetings
 from dy2st_runtime.primitives import control, modes
 from dy2st_runtime.primitives.islands import Island
@@ -74,7 +74,7 @@ class _Writer:
         for node in [node for node in block.graph.nodes if node.op == "call_function"]:
             if node.target is control.assert_ and active is not None:
                 with node.graph.inserting_before(node):
-                    node.args = (_called(node.graph, node, agreement.holds_or_idle, node.args[0], active), *node.args[1:])
+                    node.args = (called(node.graph, node, agreement.holds_or_idle, node.args[0], active), *node.args[1:])
             elif node.target in (control.if_, control.while_):
                 self._visit(node, active)
             elif node.target is control.transform_:
@@ -88,8 +88,8 @@ class _Writer:
         Raises:
             DivergenceError: they may.
         """
-        for block in _blocks(node):
-            for inner in _operations(block):
+        for block in node_blocks(node):
+            for inner in operations(block):
                 if self._meetings.has(inner) and self._meetings.group(inner) is not None:
                     raise DivergenceError(
                         f"processes have to take the branch or loop at {inner.meta.get('location')} together, and each decides by "
@@ -106,7 +106,7 @@ class _Writer:
             self._check(node)
             (self._branch if node.target is control.if_ else self._loop)(node, group, active)
         elif active is None:
-            for block in _blocks(node):
+            for block in node_blocks(node):
                 self.block(block, None)
         else:
             self._inside(node, active)
@@ -117,18 +117,18 @@ class _Writer:
         if raising is not None:
             kept = agreement.all_hold if raising == 0 else agreement.holds_or_idle
             with node.graph.inserting_before(node):
-                node.args = (_called(node.graph, node, kept, node.args[0], active), *node.args[1:])
-        blocks = _blocks(node)
+                node.args = (called(node.graph, node, kept, node.args[0], active), *node.args[1:])
+        blocks = node_blocks(node)
         inner = [_with_input(block) for block in blocks]
         node.args = (*node.args[:3], (*node.args[3], active))  # type: ignore[misc]
         for block, flag in zip(blocks, inner):
             self.block(block, flag)
         if node.target is control.while_ and not self._meetings.has(node):  # what it waits for may never come about here
             with node.graph.inserting_before(node):
-                node.args = (_called(node.graph, node, agreement.all_hold, node.args[0], active), *node.args[1:])
+                node.args = (called(node.graph, node, agreement.all_hold, node.args[0], active), *node.args[1:])
             body, end = blocks[0], blocks[0].graph.output_node()
             with body.graph.inserting_before(end):
-                following = _called(body.graph, end, agreement.all_hold, body.outputs[0], inner[0])
+                following = called(body.graph, end, agreement.all_hold, body.outputs[0], inner[0])
             end.args = ((following, *body.outputs[1:]),)
 
     # -- branches --------------------------------------------------------------------------------------------------------------
@@ -138,14 +138,14 @@ class _Writer:
         count = len(then.outputs)  # type: ignore[union-attr]
         graph = node.graph
         with graph.inserting_before(node):
-            told = _called(graph, node, agreement.Either(group, place_of(node), "branch"), pred, *_given(active))
+            told = called(graph, node, agreement.Either(group, place_of(node), "branch"), pred, *_given(active))
             some, others, in_then, in_else, own = (_item(node, told, position) for position in range(5))
             results: list[fx.Node] = []
             for flag, mine, block in ((some, in_then, then), (others, in_else, orelse)):
                 self._enter(block, len(operands))  # type: ignore[arg-type]
                 skipped = _constants(len(operands) + 1, (None,) * count)  # type: ignore[arg-type]
                 way = graph.call_function(control.if_, (flag, block, skipped, (*operands, mine)))  # type: ignore[arg-type, misc]
-                way.meta = _place(node)
+                way.meta = line_of(node)
                 results += [_item(node, way, position) for position in range(count)]
         choices = (_chosen(count, 0, node), _chosen(count, count, node))
         node.args = (own, *choices, tuple(results))  # type: ignore[assignment]
@@ -165,7 +165,7 @@ class _Writer:
         count = len(carried)  # type: ignore[arg-type]
         either = agreement.Either(group, place_of(node), "loop")
         with node.graph.inserting_before(node):
-            told = _called(node.graph, node, either, pred, *_given(active))
+            told = called(node.graph, node, either, pred, *_given(active))
             some, mine = _item(node, told, 0), _item(node, told, 2)
         assert isinstance(body, Block)
         before = body.inputs[:count]
@@ -176,12 +176,12 @@ class _Writer:
         end = body.graph.output_node()
         following, *results = body.outputs
         with body.graph.inserting_before(end):
-            told = _called(body.graph, node, either, following, flag)
+            told = called(body.graph, node, either, following, flag)
             going_on, still = _item(node, told, 0), _item(node, told, 2)
             kept = body.graph.call_function(
                 control.if_, (flag, _constant_choice(count), _chosen(count, count, node), (*results, *before))
             )
-            kept.meta = _place(node)
+            kept.meta = line_of(node)
             chosen = [_item(node, kept, position) for position in range(count)]
         end.args = ((going_on, *chosen, still),)
         node.args = (some, body, (*carried, mine), operands)
@@ -191,7 +191,7 @@ class _Writer:
     def _written(self, block: Block) -> list[fx.Node]:
         """Return the inputs of a block whose memory it writes."""
         found: dict[fx.Node, None] = {}
-        for node in _operations(block):
+        for node in operations(block):
             for value in _writes(node):
                 for inner in block.inputs:
                     if tensor_type(inner) is not None and self._aliasing.share(value, inner):
@@ -204,7 +204,7 @@ class _Writer:
         Raises:
             DivergenceError: it is done.
         """
-        for block in _blocks(node):
+        for block in node_blocks(node):
             for inner in self._done_for_others(block):
                 what = _REFUSED.get(inner.target) or self._refused(block, inner)
                 if what is not None:
@@ -222,7 +222,7 @@ class _Writer:
                 continue
             yield node
             skipped = self._raising(node)
-            for position, inner in enumerate(_blocks(node)):
+            for position, inner in enumerate(node_blocks(node)):
                 if position != skipped:
                     yield from self._done_for_others(inner)
 
@@ -230,7 +230,7 @@ class _Writer:
         """Return which way of a branch raises, the first or the second, if the other one does not and nobody waits in it."""
         if node.target is not control.if_ or self._meetings.has(node):
             return None
-        raising = [any(inner.target is control.raise_ for inner in block.graph.nodes) for block in _blocks(node)]
+        raising = [any(inner.target is control.raise_ for inner in block.graph.nodes) for block in node_blocks(node)]
         return raising.index(True) if any(raising) and not all(raising) else None
 
     def _refused(self, block: Block, node: fx.Node) -> str | None:
@@ -250,18 +250,6 @@ class _Writer:
 # -- operations that are added -------------------------------------------------------------------------------------------------
 
 
-def _blocks(node: fx.Node) -> list[Block]:
-    return [argument for argument in node.args if isinstance(argument, Block)]  # type: ignore[misc]
-
-
-def _operations(block: Block) -> list[fx.Node]:
-    results = []
-    for node in block.graph.nodes:
-        if node.op == "call_function":
-            results += [node, *(inner for part in _blocks(node) for inner in _operations(part))]
-    return results
-
-
 def _writes(node: fx.Node) -> list[fx.Node]:
     if node.target is not control.call_:
         return writes(node) if isinstance(node.target, torch._ops.OpOverload) else []
@@ -272,20 +260,9 @@ def _writes(node: fx.Node) -> list[fx.Node]:
     return nodes
 
 
-def _place(node: fx.Node) -> dict[str, Any]:
-    return {key: value for key, value in node.meta.items() if key == "location"}
-
-
-def _called(graph: fx.Graph, like: fx.Node, function: Any, *values: Any) -> fx.Node:
-    """Return a call where operations are added now."""
-    result = graph.call_function(control.call_, (function, values, {}))
-    result.meta = _place(like)
-    return result
-
-
 def _item(like: fx.Node, value: fx.Node, position: int, kind: str = "") -> fx.Node:
     result = value.graph.call_function(operator.getitem, (value, position))
-    result.meta = _place(like) | ({"type": kind} if kind else {})
+    result.meta = line_of(like) | ({"type": kind} if kind else {})
     return result
 
 
@@ -317,7 +294,7 @@ def _mask_all(values: Sequence[fx.Node], active: fx.Node, written: Sequence[fx.N
         first = first.next
     count = sum(value in written for value in wanted)
     with graph.inserting_before(first):
-        masked = _called(graph, first, agreement.mask, active, count, *wanted)
+        masked = called(graph, first, agreement.mask, active, count, *wanted)
         results = {value: _item(masked, masked, position, value.meta.get("type", "")) for position, value in enumerate(wanted)}
     for value, result in results.items():
         value.replace_all_uses_with(result, delete_user_cb=lambda user: user is not masked)
@@ -325,7 +302,7 @@ def _mask_all(values: Sequence[fx.Node], active: fx.Node, written: Sequence[fx.N
     if pairs:
         end = graph.output_node()
         with graph.inserting_before(end):
-            _called(graph, end, agreement.link, active, *(part for pair in pairs for part in pair))
+            called(graph, end, agreement.link, active, *(part for pair in pairs for part in pair))
 
 
 def _constants(inputs: int, outputs: tuple[Any, ...]) -> Block:
@@ -350,6 +327,6 @@ def _chosen(count: int, start: int, like: fx.Node) -> Block:
     values = [graph.placeholder(f"value_{position}") for position in range(2 * count)]
     own, others = values[start : start + count], [*values[:start], *values[start + count :]]
     tied = graph.call_function(control.call_, (agreement.tie, (count, *own, *others), {}))  # type: ignore[arg-type]
-    tied.meta = _place(like)
+    tied.meta = line_of(like)
     graph.output(tuple(_item(like, tied, position) for position in range(count)))
     return Block(graph)
