@@ -12,16 +12,12 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
-import importlib.util
 import io
 import itertools
 import random
-import sys
-import tempfile
 import types
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,7 +25,7 @@ import torch
 
 import dy2st
 from dy2st.errors import Dy2stError
-from tests.fuzz.oracle import OutOfTimeError, limited
+from tests.fuzz.oracle import OutOfTimeError, _unload, limited, load
 
 OBJECTS = {
     "int": "n", "float": "n / 2", "bool": "n > 1", "str": "str(n)", "formatted": "f'a{n}b'", "list": "t.tolist()", "mixed list": "[1, n, 3]",
@@ -96,7 +92,7 @@ def _parts(text: str) -> list[str]:
 
 def statements(kind: str) -> Iterator[str]:
     """Yield what is tried with an object of a kind, ``o``; a result is ``r``."""
-    names = vars(_module("example", OBJECTS[kind], "r = dir(o)"))["function"](CALLS[0])[0]
+    names = module_of(kind, "r = dir(o)").function(CALLS[0])[0]
     for name in names:
         if not name.startswith("_") or name in _SPECIAL:
             for operands in ("", *_OPERANDS, *_SEVERAL):
@@ -108,18 +104,13 @@ def statements(kind: str) -> Iterator[str]:
         yield f"a = {operand}; {text}"
 
 
-def _module(name: str, value: str, statement: str) -> types.ModuleType:
-    """Return a module with the function, whose source is in a file."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, f"{name}.py")
-        path.write_text(_HEAD.format(value=value, statement=statement))
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
-        dy2st.to_static(module.function)  # it reads the source now
-        return module
+def module_of(kind: str, statement: str) -> types.ModuleType:
+    """Return a module with the function for one of :data:`OBJECTS`.
+
+    Raises:
+        SyntaxError: it is not Python.
+    """
+    return load(_HEAD.format(value=OBJECTS[kind], statement=statement))
 
 
 def judge(function: Callable[..., Any], backend: str) -> tuple[str, str]:
@@ -183,17 +174,18 @@ def main() -> None:
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     counts: collections.Counter[str] = collections.Counter()
-    for number, (kind, statement) in enumerate(programs(options.kinds, options.seed, options.programs)):
-        name = f"builtins_{number}"
+    for kind, statement in programs(options.kinds, options.seed, options.programs):
         try:
-            with limited(20):
-                verdict, detail = judge(_module(name, OBJECTS[kind], statement).function, options.backend)
+            module = module_of(kind, statement)
         except SyntaxError:
             continue
+        try:
+            with limited(20):
+                verdict, detail = judge(module.function, options.backend)
         except OutOfTimeError:
             verdict, detail = "time-out", ""
         finally:
-            sys.modules.pop(name, None)
+            _unload(module)
         counts[verdict] += 1
         if verdict in ("WRONG", "time-out"):
             print(f"{verdict}: {kind}: {statement}: {detail[:400]}", flush=True)
