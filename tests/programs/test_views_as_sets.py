@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+import dy2st
 from tests.oracle import agree as alike
 from tests.worlds import World, agree, called
 
@@ -128,3 +129,29 @@ def test_a_set_is_looked_for_in_sets_as_a_frozen_one():
         return parts, {1, 2} in known, pair in nested, {1, 2} in nested, sorted(known ^ {1}), list(enumerate("ab", x[0])), [1] * n
 
     alike(f, [torch.tensor(row) for row in ([1, 2], [0, 1], [0, 0])])
+
+
+def test_a_set_is_taken_out_as_a_frozen_one():
+    def f(x):
+        nested, pair, seen = {frozenset([1, 2]), frozenset([3]), 5}, {2, 1}, []
+        if x[0] > 0:
+            nested.discard(pair)
+        try:
+            nested.remove({3})
+            nested.remove({1, 2})
+        except KeyError as error:
+            seen.append(str(error))
+        for item in ([1], {4}, {1: 2}):
+            try:
+                nested.discard(item)
+            except TypeError as error:
+                seen.append(str(error))
+        return seen, len(nested), pair
+
+    alike(f, [torch.tensor(row) for row in ([1, 2], [0, 1])])
+
+
+def test_a_counter_has_the_order_of_a_set_that_only_python_knows():
+    for use in (collections.Counter, lambda items: collections.Counter([7]).update(items)):
+        with pytest.raises(dy2st.CaptureError, match="their order is one of Python's own"):
+            dy2st.to_static(lambda x, use=use: use(set(x.tolist())))(torch.tensor([3, 1]))

@@ -18,11 +18,13 @@ from dy2st import errors
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import text
 from dy2st.capture.values import storage
+from dy2st.capture.values.abstract_objects import AbstractKeys, AbstractSet
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, TaggedUnion
 from dy2st.capture.values.texts import Text
 from dy2st_runtime.primitives import scalars
 
 _OPEN = (TaggedUnion, Text, *SYMBOLIC_NUMBERS)
+_SETS = (set, AbstractSet, AbstractKeys)
 _PLAIN = frozenset((str, int, type(None), bool, float, bytes))
 
 
@@ -55,6 +57,11 @@ def over_unions(session: Session, key: Any, use: Callable[[Any], Any]) -> Any:
     if union is None:
         return use(key)
     return session.over(union, lambda option: over_unions(session, _replaced(key, union, option), use))
+
+
+def as_member(session: Session, value: Any) -> Any:
+    """Return what a set is searched for: a set is found as the frozen one that it is equal to."""
+    return session.call(frozenset, value) if isinstance(value, _SETS) else value
 
 
 def has_union(key: Any) -> bool:

@@ -6,7 +6,7 @@ import collections
 from collections.abc import Callable
 from typing import Any
 
-from dy2st.capture.collections.runtime_tables import RuntimeDict, copied, find, is_mapping, made, members, under
+from dy2st.capture.collections.runtime_tables import RuntimeDict, copied, find, is_mapping, made, under
 
 
 class RuntimeCounter(RuntimeDict, example=collections.Counter()):
@@ -128,7 +128,7 @@ def count(table: Any, source: Any, sign: int) -> None:
         for key in source.keys():  # noqa: SIM118
             table[key] = source[key] * sign + table[key]
     else:
-        for key in members(source):
+        for key in source:
             table[key] = table[key] + sign
 
 

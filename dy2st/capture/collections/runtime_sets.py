@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dy2st.capture.collections.runtime_tables import Keyed, find, is_runtime, is_set, made, members
+from dy2st.capture.collections.runtime_tables import Keyed, as_member, find, is_runtime, is_set, made, members
 from dy2st.capture.values.abstract_objects import AbstractKeys
 
 
@@ -16,12 +16,12 @@ class RuntimeSet(Keyed, AbstractKeys, example=set()):
             self._dy2st_keys.append(key)
 
     def discard(self, key: Any) -> None:
-        position = find(self._dy2st_keys, key)
+        position = find(self._dy2st_keys, as_member(key))
         if position >= 0:
             del self._dy2st_keys[position]
 
     def remove(self, key: Any) -> None:
-        position = find(self._dy2st_keys, key)
+        position = find(self._dy2st_keys, as_member(key))
         if position < 0:
             raise KeyError(key)
         del self._dy2st_keys[position]

@@ -28,6 +28,11 @@ def find(keys: list[Any], key: Any) -> int:
     raise _refused("is searched")
 
 
+def as_member(key: Any) -> Any:
+    """Return what a set is searched for: a set is found as the frozen one that it is equal to."""
+    raise _refused("is searched")
+
+
 def under(values: list[Any], position: int) -> Any:
     """Return what is under a key, which is there."""
     raise _refused("is read")

@@ -60,7 +60,10 @@ class CapturedSet(AbstractSet):
         self.table[item] = None
 
     def discard(self, item: Any) -> None:
-        keys.over(need(), item, lambda known: lookup.find(need(), self.table, known, self._discard, _nothing))
+        def known(one: Any) -> None:
+            lookup.find(need(), self.table, one, self._discard, lambda: _check_hashable(one))
+
+        keys.over(need(), keys.as_member(need(), item), known)
 
     def _discard(self, item: Any) -> None:
         tensor_keys.over(need(), self.table, item, self._take)
@@ -70,10 +73,17 @@ class CapturedSet(AbstractSet):
             optional.remove(need(), self.table, item)
 
     def remove(self, item: Any) -> None:
-        def known(one: Any) -> None:
-            lookup.find(need(), self.table, one, self._remove, lambda: self._remove(one))
+        wanted = keys.as_member(need(), item)
 
-        keys.over(need(), item, known)
+        def missing(one: Any) -> None:
+            if wanted is not item:
+                raise raised(KeyError(item))
+            self._remove(one)
+
+        def known(one: Any) -> None:
+            lookup.find(need(), self.table, one, self._remove, lambda: missing(one))
+
+        keys.over(need(), wanted, known)
 
     def _remove(self, item: Any) -> None:
         tensor_keys.over(need(), self.table, item, lambda one: optional.pop(need(), self.table, one))
@@ -291,10 +301,6 @@ def of_frozen(session: Session, owner: frozenset[Any], name: str, others: Sequen
     return session.call(frozenset, result) if isinstance(result, AbstractSet) else result
 
 
-def _nothing() -> None:
-    """Do what there is to do for a member that is not there."""
-
-
 def of_outside(members: set[Any]) -> CapturedSet:
     """Return what stands for a set that was there before the capture."""
     captured_set = CapturedSet()
@@ -330,6 +336,12 @@ def check_member(session: Session, item: Any, owner: CapturedSet | None = None) 
             fix="keep the numbers in a list or a tensor: `n in numbers` searches a list, torch.unique gives the distinct ones",
         )
         table_sites.require(session, owner, error)
+
+
+def _check_hashable(item: Any) -> None:
+    """Raise what Python raises where a set is searched for what has no hash."""
+    if not lookup.is_runtime(item):
+        hash(item)
 
 
 def _case_split(value: Any, use: Callable[[Any], Any]) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dy2st.capture.branching import optional
+from dy2st.capture.branching import keys, optional
 from dy2st.capture.collections import made_tables, runtime_tables
 from dy2st.capture.library.registry import handles
 from dy2st.capture.objects import table_sites
@@ -13,8 +13,8 @@ from dy2st.capture.values.abstract_objects import AbstractKeys, AbstractSet, in_
 
 
 @handles(runtime_tables.find)
-def _find(session: Session, keys: list[Any], key: Any) -> Any:
-    return made_tables.find(session, keys, key)
+def _find(session: Session, known: list[Any], key: Any) -> Any:
+    return made_tables.find(session, known, key)
 
 
 @handles(runtime_tables.under)
@@ -42,6 +42,11 @@ def _shown(session: Session, table: Any, name: str) -> Any:
 @handles(runtime_tables.is_runtime)
 def _is_runtime(session: Session, value: Any) -> bool:
     return isinstance(value, AbstractKeys)
+
+
+@handles(runtime_tables.as_member)
+def _as_member(session: Session, key: Any) -> Any:
+    return keys.as_member(session, key)
 
 
 @handles(runtime_tables.members)

@@ -48,7 +48,7 @@ CALLS_METHODS_FOR_USER = True
 
 _EQUAL_TABLES = (dict.__eq__, collections.OrderedDict.__eq__)
 _METHODS = (types.MethodType, types.BuiltinMethodType, types.MethodWrapperType)
-_SETS = (set, AbstractSet, AbstractKeys)
+_SETS = (set, frozenset, AbstractSet, AbstractKeys)
 _HASHED = (set, frozenset, dict, KINDS[0])
 _ITEMS = (KINDS[2], KINDS[5])
 _SEARCHED = (list, tuple, set, frozenset, dict, range, collections.deque, *KINDS)
@@ -310,7 +310,7 @@ def in_(value: Any, container: Any) -> Any:
     for union, other in ((value, lambda option: in_(option, container)), (container, lambda option: in_(value, option))):
         if isinstance(union, TaggedUnion):
             return session.over(union, other)
-    value = _as_member(session, value, container)
+    value = keys.as_member(session, value) if isinstance(container, _SETS) else value
     container = container.table if isinstance(container, AbstractSet) else contents(container)
     if keys.has_union(value):
         return keys.over_unions(session, value, lambda known: in_(known, container))
@@ -326,12 +326,6 @@ def in_(value: Any, container: Any) -> Any:
     if known or isinstance(container, (RuntimeIterable, RuntimeView)):
         return position(session, container, value) >= 0
     return _in_plain(session, value, container)
-
-
-def _as_member(session: Session, value: Any, container: Any) -> Any:
-    """Return what is looked for in a set: a set is found as the frozen one that it is equal to."""
-    is_set = isinstance(value, _SETS) and isinstance(container, (*_SETS, frozenset))
-    return session.call(frozenset, value) if is_set else value
 
 
 def _in_plain(session: Session, value: Any, container: Any) -> Any:
